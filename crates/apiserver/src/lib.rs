@@ -1,0 +1,1 @@
+//! (opens with the first commit of this room)
