@@ -269,7 +269,14 @@ impl<'a> Call<'a> {
         }
         let request = request.body(Full::new(self.body.unwrap_or_default()).boxed())?;
         match self.way {
-            Way::Shared => Ok(self.peer.shared().await?.send_request(request).await?),
+            Way::Shared => match self.peer.shared().await?.try_send_request(request).await {
+                Ok(response) => Ok(response),
+                // The server said goodbye before the request was on its way (Kubernetes does after a 401).
+                Err(mut refused) => match refused.take_message() {
+                    Some(request) => Ok(self.peer.h2().await?.send_request(request).await?),
+                    None => Err(refused.into_error().into()),
+                },
+            },
             Way::Fresh => Ok(self.peer.h2().await?.send_request(request).await?),
             Way::Http1 => {
                 let (mut sender, connection) = http1::handshake(TokioIo::new(self.peer.tls("http/1.1").await?)).await?;
