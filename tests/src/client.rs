@@ -229,7 +229,7 @@ impl<'a> Call<'a> {
         let peer = self.peer;
         match self.try_send().await {
             Ok(answer) => answer,
-            Err(why) => panic!("{what}: {why}\n{}", peer.log_tail()),
+            Err(why) => panic!("{what}: {why:?}{}", if peer.alive() { String::new() } else { peer.log_tail() }),
         }
     }
 
@@ -339,6 +339,16 @@ impl Answer {
         assert_eq!(status["reason"].as_str().unwrap_or(""), reason, "{}: {status}", self.what);
         assert!(status["metadata"].is_object(), "{}: {status}", self.what);
         status
+    }
+
+    /// Bad input that Kubernetes answers with 500 and no reason: we say 400, since it is not the server that failed (B-1).
+    #[track_caller]
+    pub fn bad_request_or_internal(&self, peer: &Peer) {
+        if peer.is_muster() || self.status != 500 {
+            self.fails(400, "BadRequest");
+        } else {
+            self.fails(500, "");
+        }
     }
 
     /// A 422 that names exactly these fields.

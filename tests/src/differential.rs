@@ -105,7 +105,7 @@ impl Sequence {
             return vec![self.clone()];
         }
         let expanded = self.each.iter().map(|words| {
-            let label = words.values().find_map(Value::as_str).unwrap_or("");
+            let label = words.get("r").and_then(Value::as_str).unwrap_or("");
             let fill = |text: &str| words.iter().fold(text.to_owned(), |text, (k, v)| fill_word(&text, k, v));
             let steps = self.steps.iter().map(|step| {
                 let mut step = step.clone();
@@ -171,7 +171,7 @@ impl Step {
             request = request.header(name, &fill(value));
         }
         if self.anonymous {
-            request = request.token(None);
+            request = request.token(None).fresh();
         }
         request.send().await
     }
