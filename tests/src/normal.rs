@@ -124,7 +124,8 @@ fn mask_text(text: &str, saved: &Saved) -> String {
         }
     }
     let mut words: Vec<String> = Vec::new();
-    let about_revisions = masked.contains("resource version") || masked.contains("resourceVersion");
+    let lower = masked.to_lowercase();
+    let about_revisions = lower.contains("resource version") || lower.contains("resourceversion");
     for word in masked.split(' ') {
         let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         if is_uuid(bare) {
