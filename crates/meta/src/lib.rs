@@ -1,1 +1,5 @@
-//! (opens with the first commit of this room)
+//! The object model over JSON: names, metadata, selectors. Pure: no tokio, no HTTP.
+
+pub mod json;
+pub mod name;
+pub mod selector;
