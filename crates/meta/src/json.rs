@@ -390,7 +390,9 @@ mod tests {
 
     #[test]
     fn values_are_read_as_written() {
-        let parsed = parse(br#" { "a" : [1, -2, 18446744073709551615, 1.0, 1e3, true, null], "b":{"":"x\u00e9\ud83d\ude00\/\n"} } "#);
+        let parsed = parse(
+            br#" { "a" : [1, -2, 18446744073709551615, 1.0, 1e3, true, null], "b":{"":"x\u00e9\ud83d\ude00\/\n"} } "#,
+        );
         let parsed = parsed.unwrap();
         assert_eq!(
             parsed.value,
@@ -500,7 +502,8 @@ mod tests {
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
             any::<u64>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
+            // Fractions with a short exact spelling: serde_json's own reader may be off in the last digit of others.
+            any::<i32>().prop_map(|quarters| Value::from(f64::from(quarters) / 4.0)),
             any::<String>().prop_map(Value::from),
         ];
         leaf.prop_recursive(5, 64, 6, |inner| {
@@ -517,8 +520,7 @@ mod tests {
         fn what_is_rendered_is_read_back(value in any_json()) {
             for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
                 let parsed = parse(text.as_bytes()).unwrap();
-                // serde_json writes NaN as null, so compare what was written.
-                prop_assert_eq!(parsed.value.to_string(), value.to_string());
+                prop_assert_eq!(&parsed.value, &value);
                 prop_assert!(parsed.duplicates.is_empty());
             }
         }
@@ -538,6 +540,12 @@ mod tests {
                 (Err(ours), Ok(_)) => prop_assert!(ours.message.contains("out of range"), "{}", ours.message),
                 (Ok(ours), Err(theirs)) => prop_assert!(false, "accepted {:?}, serde_json said {}", ours, theirs),
             }
+        }
+
+        #[test]
+        fn floats_are_read_back_exactly(float in any::<f64>()) {
+            let value = Value::from(float);
+            prop_assert_eq!(parse(value.to_string().as_bytes()).unwrap().value, value);
         }
 
         #[test]

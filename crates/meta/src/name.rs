@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn b4_names_are_told_apart_from_traps() {
         let long = ["a".repeat(63), "a".repeat(64), "a".repeat(253), "a".repeat(254)];
-        let hostile = ["", "../x", "a%2f..", "NUL\0", "a b", "а" /* Cyrillic */, "a\n", "-a", "a-", ".", "..", "a..b", ".a"];
+        let hostile =
+            ["", "../x", "a%2f..", "NUL\0", "a b", "а" /* Cyrillic */, "a\n", "-a", "a-", ".", "..", "a..b", ".a"];
         check(dns1123_subdomain, &["a", "0", "a-b", "a.b-c.d", "1.2", &long[0], &long[2]], &hostile);
         check(dns1123_subdomain, &[], &["A", "a_b", "a.-b", &long[3]]);
         check(dns1123_label, &["a", "a--b", "0a", &long[0]], &hostile);
@@ -241,7 +242,11 @@ mod tests {
         check(dns1035_label, &["a", "a-0"], &hostile);
         check(dns1035_label, &[], &["0a", "A", &long[1]]);
         check(path_segment, &["system:x", "A b", "..."], &[".", "..", "a/b", "a%2f"]);
-        check(config_key, &["a", "A_b.c-d", ".dockercfg", "-", &long[2]], &["", ".", "..", "..a", "a/b", "é", &long[3]]);
+        check(
+            config_key,
+            &["a", "A_b.c-d", ".dockercfg", "-", &long[2]],
+            &["", ".", "..", "..a", "a/b", "é", &long[3]],
+        );
         check(env_var, &["A", "_a.b-c"], &["", "1a", "a=b", "..", "..a"]);
         check(label_value, &["", "a", "A_b-c.d", &long[0]], &["-a", "a-", "a b", "é", &long[1]]);
         check(
@@ -255,9 +260,11 @@ mod tests {
     fn complaints_are_in_kubernetes_words() {
         assert_eq!(
             dns1123_subdomain("A"),
-            ["a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
+            [
+                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
               end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-              '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"]
+              '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            ]
         );
         assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
         assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
