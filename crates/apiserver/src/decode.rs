@@ -100,8 +100,9 @@ pub fn check(
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
     let mut value = Value::Object(std::mem::take(&mut object.0));
-    let outcome = match schema::Facts::builtin().kind(&kind.group, &kind.version, &kind.kind) {
-        Some(ty) => schema::decode(ty, &mut value).map(|d| d.unknown),
+    let facts = schema::Facts::builtin();
+    let outcome = match facts.kind(&kind.group, &kind.version, &kind.kind) {
+        Some(ty) => schema::decode(facts, ty, &mut value).map(|d| d.unknown),
         None => Ok(Vec::new()),
     };
     object.0 = match value {

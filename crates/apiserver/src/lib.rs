@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Options {
     pub authenticator: Authenticator,
     pub authorizer: Authorizer,
-    pub audit: Option<audit::Audit>,
+    pub audit: audit::Audit,
     /// How long a request that is not a watch may take.
     pub request_timeout: Duration,
     /// The main resource and its status may be written together.
@@ -52,7 +52,7 @@ impl Options {
         Self {
             authenticator,
             authorizer,
-            audit: None,
+            audit: audit::Audit::off(),
             request_timeout: Duration::from_secs(60),
             unrestricted_update: false,
             event_ttl: Duration::from_secs(3600),

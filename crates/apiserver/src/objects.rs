@@ -337,7 +337,7 @@ pub(crate) fn storage(e: store::Error) -> Status {
         store::Error::Full(why) => Status::storage_full(format!(
             "the disk that holds the data is full, nothing was written: {why}; free some space, writing resumes by itself"
         )),
-        store::Error::TooLarge => Status::too_large(store::MAX_VALUE),
+        store::Error::TooLarge { limit, .. } => Status::too_large(limit),
         e @ (store::Error::Unavailable(_) | store::Error::Closed) => Status::unavailable(e.to_string()),
         e => Status::internal(e),
     }

@@ -246,7 +246,7 @@ impl Filter {
                 options.fields.to_string(),
             )));
         }
-        let everything = options.labels.is_empty() && options.fields.is_empty();
+        let everything = options.labels.is_everything() && options.fields.is_everything();
         Ok(Self { options, everything })
     }
 
@@ -261,9 +261,9 @@ impl Filter {
         let (namespace, name) = item.split_once('/').unwrap_or(("", item));
         self.options.labels.matches(&entry.attrs.labels)
             && self.options.fields.matches(|field| match field {
-                "metadata.name" => name,
-                "metadata.namespace" => namespace,
-                other => entry.attrs.fields.iter().find(|(k, _)| &**k == other).map_or("", |(_, v)| v),
+                "metadata.name" => Some(name),
+                "metadata.namespace" => Some(namespace),
+                other => entry.attrs.fields.iter().find(|(k, _)| &**k == other).map(|(_, v)| &**v),
             })
     }
 }

@@ -1,6 +1,6 @@
 //! The way of a request: authenticate, parse, authorise, then the handler. No handler is reachable by another way.
 
-use crate::audit::Record;
+use crate::audit::Entry;
 use crate::body::Body;
 use crate::negotiate;
 use crate::objects::Part;
@@ -8,15 +8,16 @@ use crate::path::{self, Target, Verb};
 use crate::render;
 use crate::verbs::Call;
 use crate::{Api, Inner, decode};
-use auth::{Authorized, Peer};
+use auth::{Authorized, Peer, User};
 use http::request::Parts;
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Body as HttpBody;
 use meta::options::Query;
 use meta::{GroupResource, Status};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ impl Api {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        let mut trail = Trail::default();
+        let mut trail = Trail { id: self.inner.uid(), user: None, verb: "", target: None };
         let long = is_watch(&parts);
         let work = self.inner.route(&parts, body, &mut trail);
         let result = if long {
@@ -42,7 +43,7 @@ impl Api {
             }
         };
         let mut response = result.unwrap_or_else(|status| render::status(&status));
-        if let Some(id) = trail.id() {
+        if let Ok(id) = HeaderValue::from_str(&trail.id) {
             response.headers_mut().insert("audit-id", id);
         }
         self.inner.audit(&parts, &trail, response.status().as_u16(), started);
@@ -74,9 +75,9 @@ where
 }
 
 /// What the audit log will say of a request.
-#[derive(Default)]
 struct Trail {
-    user: Option<std::sync::Arc<auth::User>>,
+    id: String,
+    user: Option<Arc<User>>,
     verb: &'static str,
     target: Option<path::Resource>,
 }
@@ -93,8 +94,7 @@ impl Inner {
         B::Data: Send,
         B::Error: std::fmt::Display,
     {
-        let anonymous = Peer::unknown();
-        let peer = parts.extensions.get::<Peer>().unwrap_or(&anonymous);
+        let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
         let user = self.options.authenticator.authenticate(peer, &parts.headers).map_err(refused)?;
         trail.user = Some(user.clone());
         let target = path::parse(parts.uri.path())
@@ -124,8 +124,13 @@ impl Inner {
                 let proof = self.authorize(auth::Request {
                     user: &user,
                     verb: trail.verb,
+                    group: "",
+                    version: "",
+                    resource: "",
+                    subresource: "",
+                    namespace: "",
+                    name: "",
                     path: parts.uri.path(),
-                    ..auth::Request::empty(&user)
                 })?;
                 self.path(parts, segments, proof).await
             }
@@ -203,14 +208,15 @@ impl Inner {
     }
 
     fn audit(&self, parts: &Parts, trail: &Trail, code: u16, started: Instant) {
-        let Some(audit) = &self.options.audit else { return };
-        let writes = !matches!(trail.verb, "" | "get" | "list" | "watch" | "head");
-        if !writes && code < 400 && !audit.logs_reads() {
+        let audit = &self.options.audit;
+        if !audit.wants(trail.verb, code) {
             return;
         }
         let target = trail.target.as_ref();
-        audit.log(Record {
-            user: trail.user.as_deref(),
+        let nobody = User::anonymous();
+        audit.record(&Entry {
+            request_id: &trail.id,
+            user: trail.user.as_deref().unwrap_or(&nobody),
             source: parts.extensions.get::<Peer>().and_then(Peer::addr),
             verb: trail.verb,
             group: target.map_or("", |t| &t.group),
@@ -223,12 +229,6 @@ impl Inner {
             code,
             latency: started.elapsed(),
         });
-    }
-}
-
-impl Trail {
-    fn id(&self) -> Option<http::HeaderValue> {
-        None
     }
 }
 

@@ -91,14 +91,10 @@ impl Call<'_> {
 
     fn check_name(&self, object: &Object) -> Result<(), Status> {
         match object.name() {
-            "" => {
-                let e = FieldError::required("metadata.name", "name is required");
-                let _ = e;
-                Err(Status::bad_request(format!(
-                    "the name of the object ({:?} based on URL) was undeterminable: name must be provided",
-                    self.name
-                )))
-            }
+            "" => Err(Status::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            ))),
             name if name != self.name => Err(Status::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
                 self.name
@@ -140,7 +136,7 @@ impl Call<'_> {
 
     async fn patch(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let patch = patch::Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
+        let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
         if options.force {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));

@@ -5,6 +5,8 @@ mod columns;
 pub mod metadata;
 mod rules;
 
+pub use builtin::SEALED;
+
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object};
 use jiff::Timestamp;
