@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{operation} operation failed to decode {member}: missing value")]
     MissingMember { operation: &'static str, member: &'static str },
     /// A parent of the place an operation names does not exist, or is neither object nor array.
-    #[error("{operation} operation does not apply: doc is missing {what}: {path}: missing value")]
+    #[error("{operation} operation does not apply: {what}: {path}: missing value")]
     MissingPath { operation: &'static str, what: &'static str, path: String },
     #[error("error in {operation} for path: '{path}': Unable to remove nonexistent key: {key}: missing value")]
     MissingKey { operation: &'static str, path: String, key: String },

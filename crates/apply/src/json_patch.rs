@@ -23,6 +23,12 @@ const WORK_LIMIT: usize = 20_000_000;
 /// Shifting array elements is this much cheaper than walking nodes.
 const SHIFTS_PER_NODE: usize = 16;
 
+// What is missing, in Kubernetes' words.
+const MISSING: &str = "doc is missing path";
+const TESTED: &str = "is missing path";
+const FROM: &str = "doc is missing from path";
+const DESTINATION: &str = "doc is missing destination path";
+
 /// A patch read once, to be applied as often as a write has to be retried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch {
@@ -97,14 +103,14 @@ impl Operation {
             None => Err(Error::MissingMember { operation, member }),
         };
         let path = |operation, what| pointer(operation, "path", what, path);
-        let from = |operation| pointer(operation, "from", "from path", from);
+        let from = |operation| pointer(operation, "from", FROM, from);
         match kind.as_str() {
-            "add" => Ok(Self::Add { path: path("add", "path")?, value }),
-            "remove" => Ok(Self::Remove { path: path("remove", "path")? }),
-            "replace" => Ok(Self::Replace { path: path("replace", "path")?, value }),
-            "move" => Ok(Self::Move { from: from("move")?, path: path("move", "destination path")? }),
-            "copy" => Ok(Self::Copy { from: from("copy")?, path: path("copy", "destination path")? }),
-            "test" => Ok(Self::Test { path: path("test", "path")?, value }),
+            "add" => Ok(Self::Add { path: path("add", MISSING)?, value }),
+            "remove" => Ok(Self::Remove { path: path("remove", MISSING)? }),
+            "replace" => Ok(Self::Replace { path: path("replace", MISSING)?, value }),
+            "move" => Ok(Self::Move { from: from("move")?, path: path("move", DESTINATION)? }),
+            "copy" => Ok(Self::Copy { from: from("copy")?, path: path("copy", DESTINATION)? }),
+            "test" => Ok(Self::Test { path: path("test", TESTED)?, value }),
             _ => Err(Error::UnknownOperation(kind)),
         }
     }
@@ -112,10 +118,10 @@ impl Operation {
     fn apply(&self, document: &mut Value, budget: &mut Budget) -> Result<(), Error> {
         match self {
             Self::Add { path, value } => {
-                Place::find(document, path, "add", "path")?.add(value.clone(), budget)?;
+                Place::find(document, path, "add", MISSING)?.add(value.clone(), budget)?;
                 budget.depth(path, value)
             }
-            Self::Remove { path } => Place::find(document, path, "remove", "path")?.remove(budget).map(drop),
+            Self::Remove { path } => Place::find(document, path, "remove", MISSING)?.remove(budget).map(drop),
             Self::Replace { path, value } if path.is_root() => {
                 if !(value.is_object() || value.is_array()) {
                     return Err(Error::Malformed("replace operation value must be object or array".into()));
@@ -124,30 +130,30 @@ impl Operation {
                 budget.depth(path, value)
             }
             Self::Replace { path, value } => {
-                Place::find(document, path, "replace", "path")?.replace(value.clone())?;
+                Place::find(document, path, "replace", MISSING)?.replace(value.clone())?;
                 budget.depth(path, value)
             }
             Self::Move { from, path } => {
-                let value = Place::find(document, from, "move", "from path")?.remove(budget)?;
+                let value = Place::find(document, from, "move", FROM)?.remove(budget)?;
                 if path.segments.len() > from.segments.len() {
                     budget.walk(measure(&value).nodes)?;
                     budget.depth(path, &value)?;
                 }
-                Place::find(document, path, "move", "destination path")?.add(value, budget)
+                Place::find(document, path, "move", DESTINATION)?.add(value, budget)
             }
             Self::Copy { from, path } => {
-                let value = Place::find(document, from, "copy", "from path")?.get()?;
-                let value = value.ok_or_else(|| from.missing("copy", "from path"))?;
+                let value = Place::find(document, from, "copy", FROM)?.get()?;
+                let value = value.ok_or_else(|| from.missing("copy", FROM))?;
                 budget.copy(value)?;
                 budget.depth(path, value)?;
                 let value = value.clone();
-                Place::find(document, path, "copy", "destination path")?.add(value, budget)
+                Place::find(document, path, "copy", DESTINATION)?.add(value, budget)
             }
             Self::Test { path, value } => {
                 let passed = if path.is_root() {
                     document == value
                 } else {
-                    Place::find(document, path, "test", "path")?.get()?.unwrap_or(&Value::Null) == value
+                    Place::find(document, path, "test", TESTED)?.get()?.unwrap_or(&Value::Null) == value
                 };
                 if passed { Ok(()) } else { Err(Error::TestFailed(path.text.clone())) }
             }
@@ -176,7 +182,8 @@ impl Pointer {
 
     fn missing(&self, operation: &'static str, what: &'static str) -> Error {
         let path: String = self.text.chars().take(1000).collect();
-        Error::MissingPath { operation, what, path: format!("\"{path}\"") }
+        let quoted = matches!(operation, "add" | "remove");
+        Error::MissingPath { operation, what, path: if quoted { format!("\"{path}\"") } else { path } }
     }
 }
 
@@ -233,7 +240,7 @@ impl<'d, 'p> Place<'d, 'p> {
             Value::Object(members) => {
                 members.insert(self.key.to_owned(), value);
             }
-            _ => return Err(self.pointer.missing(self.operation, "path")),
+            _ => return Err(self.pointer.missing(self.operation, MISSING)),
         }
         Ok(())
     }
@@ -247,7 +254,7 @@ impl<'d, 'p> Place<'d, 'p> {
             Value::Object(members) => {
                 members.insert(self.key.to_owned(), value);
             }
-            _ => return Err(self.pointer.missing(self.operation, "path")),
+            _ => return Err(self.pointer.missing(self.operation, MISSING)),
         }
         Ok(())
     }
@@ -265,7 +272,7 @@ impl<'d, 'p> Place<'d, 'p> {
                 path: self.pointer.text.clone(),
                 key: self.key.to_owned(),
             }),
-            _ => Err(self.pointer.missing(self.operation, "path")),
+            _ => Err(self.pointer.missing(self.operation, MISSING)),
         }
     }
 }

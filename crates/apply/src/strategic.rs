@@ -157,8 +157,7 @@ fn set_element_orders<'t, F: Facts<'t>>(
         if old.is_none() && change.is_none() {
             continue;
         }
-        let merged =
-            list::merge_ordered(old.unwrap_or_default(), change.unwrap_or_default(), order, by, inner, key, depth + 1)?;
+        let merged = list::merge_ordered(old, change.unwrap_or_default(), order, by, inner, key, depth + 1)?;
         document.insert(key.to_owned(), Value::Array(merged));
     }
     Ok(())
@@ -174,15 +173,16 @@ fn clean(value: Value, depth: usize) -> Result<Option<Value>, Error> {
     match value {
         Value::Object(members) if members.contains_key(PATCH) => Ok(None),
         Value::Object(members) => Ok(Some(Value::Object(clean_members(members, depth)?))),
-        Value::Array(items) => {
-            if depth > MAX_DEPTH {
-                return Err(Error::TooDeep);
-            }
-            let cleaned = items.into_iter().map(|item| clean(item, depth + 1)).filter_map(Result::transpose);
-            Ok(Some(Value::Array(cleaned.collect::<Result<_, Error>>()?)))
-        }
+        Value::Array(items) => Ok(Some(Value::Array(clean_items(items, depth)?))),
         scalar => Ok(Some(scalar)),
     }
+}
+
+fn clean_items(items: Vec<Value>, depth: usize) -> Result<Vec<Value>, Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::TooDeep);
+    }
+    items.into_iter().map(|item| clean(item, depth + 1)).filter_map(Result::transpose).collect()
 }
 
 fn clean_members(members: Map<String, Value>, depth: usize) -> Result<Map<String, Value>, Error> {

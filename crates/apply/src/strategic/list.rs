@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Facts, PATCH, clean, merge_objects, short, unknown_directive};
+use super::{Facts, PATCH, clean, clean_items, merge_objects, short, unknown_directive};
 use crate::Error;
 
 /// What tells elements apart, rendered so that it can be hashed: lists may be long, and comparing all with all is not an option.
@@ -26,9 +26,9 @@ pub(super) fn merge<'t, F: Facts<'t>>(
     arrange(items, &patch_order, &server_order, by)
 }
 
-/// As `merge`, with the order `$setElementOrder` asks for.
+/// As `merge`, with the order `$setElementOrder` asks for. A list that is new has nothing to delete or replace.
 pub(super) fn merge_ordered<'t, F: Facts<'t>>(
-    old: Vec<Value>,
+    old: Option<Vec<Value>>,
     patch: Vec<Value>,
     order: Vec<Value>,
     by: Option<&str>,
@@ -37,9 +37,12 @@ pub(super) fn merge_ordered<'t, F: Facts<'t>>(
     depth: usize,
 ) -> Result<Vec<Value>, Error> {
     check_order(&patch, &order, by)?;
-    let server_order = identities(&old, by)?;
+    let server_order = identities(old.as_deref().unwrap_or_default(), by)?;
     let order = identities(&order, by)?;
-    let Merged { items, .. } = merge_contents(old, patch, by, facts, field, depth)?;
+    let items = match old {
+        Some(old) => merge_contents(old, patch, by, facts, field, depth)?.items,
+        None => clean_items(patch, depth)?,
+    };
     arrange(items, &order, &server_order, by)
 }
 
@@ -105,8 +108,7 @@ fn merge_objects_by<'t, F: Facts<'t>>(
     }
     if replace {
         let server_order = identities(&changes, Some(by))?;
-        let items = changes.into_iter().map(|change| clean(change, depth + 1)).filter_map(Result::transpose);
-        return Ok(Merged { items: items.collect::<Result<_, Error>>()?, server_order, patch_order: Vec::new() });
+        return Ok(Merged { items: clean_items(changes, depth)?, server_order, patch_order: Vec::new() });
     }
 
     let mut server_order = identities(&items, Some(by))?;
