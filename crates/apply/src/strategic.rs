@@ -69,12 +69,8 @@ fn merge_objects<'t, F: Facts<'t>>(
     if depth > MAX_DEPTH {
         return Err(Error::TooDeep);
     }
-    if let Some(directive) = patch.remove(PATCH) {
-        return match directive.as_str() {
-            Some("replace") => clean_members(patch, depth),
-            Some("delete") => Ok(Map::new()),
-            _ => Err(unknown_directive(&directive, patch)),
-        };
+    if patch.contains_key(PATCH) {
+        return obey(patch, depth);
     }
     retain_keys(&mut document, &mut patch)?;
     set_element_orders(&mut document, &mut patch, facts, depth)?;
@@ -90,24 +86,49 @@ fn merge_objects<'t, F: Facts<'t>>(
             continue;
         }
         let field = facts.and_then(|facts| facts.field(&key));
-        let (inner, strategy) = field.map_or((None, MergeStrategy::Default), |field| (field.facts, field.strategy));
-        let merged = match (document.remove(&key), change) {
-            (_, Value::Null) => None,
-            (Some(Value::Object(old)), Value::Object(change)) if strategy != MergeStrategy::Replace => {
-                Some(Value::Object(merge_objects(old, change, inner, depth + 1)?))
-            }
-            (Some(Value::Array(old)), Value::Array(change)) => match strategy {
-                MergeStrategy::Default | MergeStrategy::Replace => clean(Value::Array(change), depth + 1)?,
-                MergeStrategy::MergeSet => Some(list::merge(old, change, None, inner, &key, depth + 1)?.into()),
-                MergeStrategy::MergeBy(by) => Some(list::merge(old, change, Some(by), inner, &key, depth + 1)?.into()),
-            },
-            (_, change) => clean(change, depth + 1)?,
-        };
-        if let Some(merged) = merged {
+        let old = document.remove(&key);
+        if let Some(merged) = merge_field(old, change, field, &key, depth + 1)? {
             document.insert(key, merged);
         }
     }
     Ok(document)
+}
+
+/// What becomes of an object whose patch is a `$patch` directive.
+fn obey(mut patch: Map<String, Value>, depth: usize) -> Result<Map<String, Value>, Error> {
+    match patch.get(PATCH).and_then(Value::as_str) {
+        Some("replace") => {
+            patch.remove(PATCH);
+            clean_members(patch, depth)
+        }
+        Some("delete") => Ok(Map::new()),
+        _ => Err(unknown_directive(&Value::Object(patch))),
+    }
+}
+
+/// The new value of a field, if it is to have one. `depth` counts the value, should it be a container.
+fn merge_field<'t, F: Facts<'t>>(
+    old: Option<Value>,
+    change: Value,
+    field: Option<Field<'t, F>>,
+    key: &str,
+    depth: usize,
+) -> Result<Option<Value>, Error> {
+    let (inner, strategy) = field.map_or((None, MergeStrategy::Default), |field| (field.facts, field.strategy));
+    let by = match strategy {
+        MergeStrategy::MergeBy(by) => Some(by),
+        _ => None,
+    };
+    match (old, change) {
+        (_, Value::Null) => Ok(None),
+        (Some(Value::Object(old)), Value::Object(change)) if strategy != MergeStrategy::Replace => {
+            merge_objects(old, change, inner, depth).map(|merged| Some(Value::Object(merged)))
+        }
+        (Some(Value::Array(old)), Value::Array(change)) if by.is_some() || strategy == MergeStrategy::MergeSet => {
+            list::merge(old, change, by, inner, key, depth).map(|merged| Some(Value::Array(merged)))
+        }
+        (_, change) => clean(change, depth),
+    }
 }
 
 /// `$retainKeys` lists all the keys an object may keep; the patch itself must not bring others.
@@ -204,9 +225,9 @@ fn clean_members(members: Map<String, Value>, depth: usize) -> Result<Map<String
     Ok(cleaned)
 }
 
-fn unknown_directive(directive: &Value, map: Map<String, Value>) -> Error {
-    let directive = directive.as_str().map_or_else(|| directive.to_string(), str::to_owned);
-    Error::UnknownDirective { directive: short(&directive), map: short(&Value::Object(map).to_string()) }
+fn unknown_directive(map: &Value) -> Error {
+    let directive = map[PATCH].as_str().map_or_else(|| map[PATCH].to_string(), str::to_owned);
+    Error::UnknownDirective { directive: short(&directive), map: short(&map.to_string()) }
 }
 
 /// Enough of a value to recognise it in a message.

@@ -80,12 +80,28 @@ fn merge_contents<'t, F: Facts<'t>>(
 }
 
 fn merge_objects_by<'t, F: Facts<'t>>(
-    mut items: Vec<Value>,
+    items: Vec<Value>,
     patch: Vec<Value>,
     by: &str,
     facts: Option<F>,
     depth: usize,
 ) -> Result<Merged, Error> {
+    let (mut merged, changes) = plan(items, patch, by, depth)?;
+    for (place, change) in changes {
+        let (Value::Object(old), Value::Object(change)) = (merged.items[place].take(), change) else { continue };
+        merged.items[place] = Value::Object(merge_objects(old, change, facts, depth + 1)?);
+    }
+    Ok(merged)
+}
+
+/// Everything but the merging of elements itself, which recurses and needs the stack: deletions and additions are done, and
+/// each remaining change is told the place of the element it changes.
+fn plan(
+    mut items: Vec<Value>,
+    patch: Vec<Value>,
+    by: &str,
+    depth: usize,
+) -> Result<(Merged, Vec<(usize, Value)>), Error> {
     let mut changes = Vec::with_capacity(patch.len());
     let mut gone = HashSet::new();
     let mut replace = false;
@@ -98,17 +114,14 @@ fn merge_objects_by<'t, F: Facts<'t>>(
                 }
                 Some("replace") => replace = true,
                 Some("merge") => return Err(Error::MergeDirectiveInList),
-                _ => {
-                    let directive = directive.clone();
-                    let Value::Object(map) = change else { continue };
-                    return Err(unknown_directive(&directive, map));
-                }
+                _ => return Err(unknown_directive(&change)),
             },
         }
     }
     if replace {
         let server_order = identities(&changes, Some(by))?;
-        return Ok(Merged { items: clean_items(changes, depth)?, server_order, patch_order: Vec::new() });
+        let items = clean_items(changes, depth)?;
+        return Ok((Merged { items, server_order, patch_order: Vec::new() }, Vec::new()));
     }
 
     let mut server_order = identities(&items, Some(by))?;
@@ -121,23 +134,21 @@ fn merge_objects_by<'t, F: Facts<'t>>(
     // Of several elements with one key the first is meant.
     let mut places = HashMap::new();
     for (place, identity) in server_order.iter().enumerate() {
-        places.entry(identity.clone()).or_insert(place);
+        places.entry(identity.as_str()).or_insert(place);
     }
+    let mut remaining = Vec::new();
     for (change, identity) in changes.into_iter().zip(&patch_order) {
-        match places.get(identity) {
-            Some(place) => {
-                let (Value::Object(old), Value::Object(change)) = (items[*place].take(), change) else { continue };
-                items[*place] = Value::Object(merge_objects(old, change, facts, depth + 1)?);
-            }
+        match places.get(identity.as_str()) {
+            Some(place) => remaining.push((*place, change)),
             None => {
                 if let Some(change) = clean(change, depth + 1)? {
-                    places.insert(identity.clone(), items.len());
+                    places.insert(identity, items.len());
                     items.push(change);
                 }
             }
         }
     }
-    Ok(Merged { items, server_order, patch_order })
+    Ok((Merged { items, server_order, patch_order }, remaining))
 }
 
 /// Takes scalars out of a list.

@@ -229,8 +229,8 @@ fn set_element_order_orders() {
 fn refusals_are_in_kubernetes_words() {
     let one = || json!({"containers": [{"name": "a"}], "a": {"x": 1}, "finalizers": ["x"]});
     for (patch, words) in [
-        (json!({"$patch": "merge"}), "unknown patch type: merge in map: {}"),
-        (json!({"$patch": "explode", "x": 1}), "unknown patch type: explode in map: {\"x\":1}"),
+        (json!({"$patch": "merge"}), "unknown patch type: merge in map: {\"$patch\":\"merge\"}"),
+        (json!({"$patch": "explode", "x": 1}), "unknown patch type: explode in map: {\"$patch\":\"explode\",\"x\":1}"),
         (json!({"$patch": 1}), "unknown patch type: 1 in map"),
         (
             json!({"containers": [{"name": "a", "$patch": "merge"}]}),
@@ -284,6 +284,26 @@ fn b2_depth_is_bounded() {
     assert!(apply(json!({}), nest(MAX_DEPTH), ()).is_ok());
     assert_eq!(apply(json!({}), nest(MAX_DEPTH + 1), ()), Err(Error::TooDeep));
     assert_eq!(apply(nest(2 * MAX_DEPTH), nest(2 * MAX_DEPTH), ()), Err(Error::TooDeep));
+}
+
+/// A type whose list `a` holds elements of the same type.
+#[derive(Clone, Copy)]
+struct Endless;
+
+impl Facts<'static> for Endless {
+    fn field(self, _: &str) -> Option<Field<'static, Self>> {
+        Some(Field { facts: Some(Endless), strategy: MergeStrategy::MergeBy("k") })
+    }
+}
+
+// B-2: three quarters of a worker's stack, which only a debug build comes near to needing.
+#[test]
+fn b2_the_deepest_merge_fits_the_stack() {
+    let work = || {
+        let nest = || (1..MAX_DEPTH / 2).fold(json!({"k": 1}), |inner, _| json!({"k": 1, "a": [inner]}));
+        assert_eq!(apply(nest(), nest(), Endless), Ok(nest()));
+    };
+    std::thread::Builder::new().stack_size(1536 << 10).spawn(work).unwrap().join().unwrap();
 }
 
 /// JSON with few different keys, so that documents and patches meet.
