@@ -41,6 +41,9 @@ impl FieldSelector {
                 operator(term).ok_or_else(|| FieldError::Term { selector: text.to_owned(), term: term.to_owned() })?;
             let (at, length, equals) = understood;
             let value = unescape(&term[at + length..])?;
+            if at == 0 && value.is_empty() {
+                continue; // "=" and "!=" alone ask for nothing
+            }
             requirements.push(FieldRequirement { field: term[..at].into(), value: value.into(), equals });
         }
         Ok(Self::of(requirements))
@@ -172,6 +175,7 @@ mod tests {
         for (query, expected) in [
             ("", true),
             (",,", true),
+            ("!=,=", true),
             ("metadata.name=x", true),
             ("metadata.name==x", true),
             ("metadata.name!=x", false),
