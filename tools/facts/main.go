@@ -1,6 +1,7 @@
 // Derives the facts table of the built-in kinds from the Go types of Kubernetes: one line per type and per field, no prose.
 //
 //	cd tools/facts && go run . ../../crates/schema/facts/v1.34.txt
+//	cd tools/facts && go run . samples ../../crates/proto/testdata
 //
 // The grammar of the table is told in its own head; crates/schema reads it.
 package main
@@ -52,14 +53,14 @@ const head = `# The shapes of the built-in kinds of Kubernetes 1.34, written by 
 
 // The types with their own JSON form; everything else is what its Go kind says.
 var special = map[reflect.Type]string{
-	reflect.TypeOf(metav1.Time{}):                                 "time",
-	reflect.TypeOf(metav1.MicroTime{}):                            "microtime",
-	reflect.TypeOf(metav1.Duration{}):                             "duration",
-	reflect.TypeOf(resource.Quantity{}):                           "quantity",
-	reflect.TypeOf(intstr.IntOrString{}):                          "intorstring",
-	reflect.TypeOf(runtime.RawExtension{}):                        "raw",
-	reflect.TypeOf(metav1.FieldsV1{}):                             "fieldsv1",
-	reflect.TypeOf(apiextensionsv1.JSON{}):                        "json",
+	reflect.TypeOf(metav1.Time{}):                                  "time",
+	reflect.TypeOf(metav1.MicroTime{}):                             "microtime",
+	reflect.TypeOf(metav1.Duration{}):                              "duration",
+	reflect.TypeOf(resource.Quantity{}):                            "quantity",
+	reflect.TypeOf(intstr.IntOrString{}):                           "intorstring",
+	reflect.TypeOf(runtime.RawExtension{}):                         "raw",
+	reflect.TypeOf(metav1.FieldsV1{}):                              "fieldsv1",
+	reflect.TypeOf(apiextensionsv1.JSON{}):                         "json",
 	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrBool{}):        "schemaorbool",
 	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrArray{}):       "schemaorarray",
 	reflect.TypeOf(apiextensionsv1.JSONSchemaPropsOrStringArray{}): "schemaorstrings",
@@ -75,12 +76,12 @@ type walker struct {
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) == 3 && os.Args[1] == "samples" {
-		writeSamples(os.Args[2])
+	if len(os.Args) > 2 && os.Args[1] == "samples" {
+		writeSamples(os.Args[2], len(os.Args) > 3)
 		return
 	}
 	if len(os.Args) != 2 {
-		log.Fatal("usage: facts TABLE | facts samples FOLDER")
+		log.Fatal("usage: facts TABLE | facts samples FOLDER [all]")
 	}
 	w := &walker{kinds: map[reflect.Type]string{}, lines: map[string][]string{}}
 	scheme := buildScheme()
@@ -96,7 +97,7 @@ func main() {
 		w.kinds[t] = fmt.Sprintf("%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind)
 		w.reach(t)
 	}
-	for _, t := range []any{metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{}, metav1.Status{}, metav1.APIGroupList{},
+	for _, t := range []any{metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{}, metav1.Status{}, metav1.APIGroup{}, metav1.APIGroupList{},
 		metav1.APIResourceList{}, metav1.APIVersions{}, metav1.List{}, metav1.Table{}, metav1.TableOptions{}} {
 		rt := reflect.TypeOf(t)
 		if _, known := w.kinds[rt]; !known {

@@ -2,9 +2,9 @@
 //!
 //! The table (`facts/v1.34.txt`) is written by `tools/facts` from the Go types; nothing here is written per kind.
 
-pub mod body;
 mod decode;
 mod facts;
+pub mod openapi;
 pub mod quantity;
 mod scalar;
 mod table;

@@ -19,8 +19,9 @@ enum Style {
     Binary,
 }
 
-/// Digits that fit an exact 64-bit mantissa; longer numbers are rounded up to nano units and capped.
-const EXACT_DIGITS: usize = 18;
+/// Digits (trailing zeros apart) kept as they are whatever the exponent; longer numbers are rounded up to nano units and capped.
+/// Two fewer than a 64-bit mantissa holds, because the canonical exponent is a multiple of three.
+const EXACT_DIGITS: usize = 16;
 const CAP: i128 = i64::MAX as i128;
 const NANO: i128 = 1_000_000_000;
 
@@ -89,8 +90,10 @@ fn measure(digits: &str, decimals: usize, style: Style, exponent: i32) -> (i128,
         Style::Binary => (exponent, places.saturating_neg()),
         Style::Decimal | Style::Exponent => (0, exponent.saturating_sub(places)),
     };
-    if digits.len() <= EXACT_DIGITS && ten >= -9 && two == 0 {
-        return (digits.parse().unwrap_or(CAP), ten);
+    let short = digits.trim_end_matches('0');
+    let zeros = i32::try_from(digits.len() - short.len()).unwrap_or(i32::MAX);
+    if short.len() <= EXACT_DIGITS && two == 0 && ten.saturating_add(zeros) >= -9 {
+        return (short.parse().unwrap_or(CAP), ten.saturating_add(zeros));
     }
     // In nano units, rounded up; what does not fit the widest integer is far above the cap.
     let mut nanos = match digits.len() {
