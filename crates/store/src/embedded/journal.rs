@@ -25,7 +25,8 @@ pub(crate) struct FileJournal {
     durable: u64,
     /// Why nothing more can be written: the file's end is not known.
     broken: Option<String>,
-    /// A new segment that could not be made and not be removed either; it is in the way until it is gone.
+    /// A new segment that failed. Nothing is written to the old one until it is gone for good: at the next start the newest
+    /// segment decides where the journal ends.
     leftover: Option<PathBuf>,
     sealer: Sealer,
     segment_bytes: u64,
@@ -59,6 +60,16 @@ impl FileJournal {
         }
     }
 
+    fn clear_leftover(&mut self) -> Result<()> {
+        let Some(path) = &self.leftover else { return Ok(()) };
+        match self.fs.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => self.fs.sync_dir(&self.dir).map_err(failed)?,
+        }
+        self.leftover = None;
+        Ok(())
+    }
+
     /// After a failed write or sync: back to what is durable, so that the group is surely not there.
     fn cut_back(&mut self, why: &io::Error) -> Result<()> {
         match self.file.truncate(self.durable).and_then(|()| self.file.sync()) {
@@ -84,6 +95,7 @@ impl Journal for FileJournal {
             // Not a reason to refuse the write: the old segment still takes it, if the disk does.
             tracing::warn!(%error, "no new journal segment; going on in the old one");
         }
+        self.clear_leftover()?;
         frame::encode(&mut self.frame, group, &self.sealer)?;
         let written = self.file.write(&self.frame).and_then(|()| self.file.sync());
         if let Err(error) = written {
@@ -104,13 +116,7 @@ impl Journal for FileJournal {
         if held!(self.segments.lock()).last().is_some_and(|s| s.first == next) {
             return Ok(());
         }
-        if let Some(path) = self.leftover.take()
-            && let Err(error) = self.fs.remove(&path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            self.leftover = Some(path);
-            return Err(failed(error));
-        }
+        self.clear_leftover()?;
         match create_segment(self.fs.as_ref(), &self.dir, next) {
             Ok((file, segment)) => {
                 self.file = file;
@@ -119,10 +125,7 @@ impl Journal for FileJournal {
                 Ok(())
             }
             Err(error) => {
-                let path = segment_path(&self.dir, next);
-                if self.fs.remove(&path).is_err() {
-                    self.leftover = Some(path);
-                }
+                self.leftover = Some(segment_path(&self.dir, next));
                 Err(failed(error))
             }
         }

@@ -30,6 +30,9 @@ pub(crate) fn open(fs: &Arc<dyn Fs>, dir: &Path, tree: &Tree, options: &Options)
     fs.create_dir(dir).map_err(io)?;
     let lock = lock(fs, dir)?;
     let names = fs.list(dir).map_err(io)?;
+    for name in names.iter().filter(|name| name.ends_with(".tmp")) {
+        fs.remove(&dir.join(name)).map_err(io)?;
+    }
     let with = |extension: &str| {
         let mut revisions: Vec<_> = names.iter().filter_map(|name| named(name, extension)).collect();
         revisions.sort_unstable();
@@ -50,10 +53,6 @@ pub(crate) fn open(fs: &Arc<dyn Fs>, dir: &Path, tree: &Tree, options: &Options)
         initialise(fs, dir, tree.revision() + 1)?;
         logs = vec![tree.revision() + 1];
     }
-    for name in names.iter().filter(|name| name.ends_with(".tmp")) {
-        fs.remove(&dir.join(name)).map_err(io)?;
-    }
-
     let mut reading = Reading { fs, dir, tree, options, sealer: options.sealer(), names: Names::default() };
     reading.drop_unbegun(&mut logs)?;
     let snapshot = reading.snapshot(&snapshots)?;
@@ -117,22 +116,16 @@ impl Reading<'_> {
         Ok((revision, reader.offset()))
     }
 
-    /// Removes segments without a frame: a crash or a full disk came while they were made, and the one before goes on.
+    /// Removes a last segment that a crash left without its head: the one before goes on. One with a head stays: from then on
+    /// nothing was written to the one before, which may be folded already.
     fn drop_unbegun(&self, logs: &mut Vec<Revision>) -> Result<()> {
-        for i in (0..logs.len()).rev() {
-            let path = segment_path(self.dir, logs[i]);
-            let io = |e| Error::io(format!("reading {}", path.display()), e);
-            let last = i + 1 == logs.len();
-            let bare = self.fs.len(&path).map_err(io)? <= frame::SEGMENT_HEAD as u64;
-            let begun = !bare
-                && (!last || {
-                    let bytes = read_all(self.fs, &path).map_err(io)?;
-                    !frame::scan(&path, &bytes, logs[i], true)?.frames.is_empty()
-                });
-            if !begun && logs.len() > 1 {
-                self.fs.remove(&path).map_err(io)?;
-                logs.remove(i);
-            }
+        let [_, .., last] = logs[..] else { return Ok(()) };
+        let path = segment_path(self.dir, last);
+        let io = |e| Error::io(format!("reading {}", path.display()), e);
+        let bytes = read_all(self.fs, &path).map_err(io)?;
+        if frame::scan(&path, &bytes, last, true)?.whole == 0 {
+            self.fs.remove(&path).and_then(|()| self.fs.sync_dir(self.dir)).map_err(io)?;
+            logs.pop();
         }
         Ok(())
     }

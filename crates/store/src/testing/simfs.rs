@@ -46,6 +46,8 @@ struct Inode {
 pub enum Broken {
     Writes,
     Syncs,
+    /// One sync, the next.
+    NextSync,
     /// Also what would repair it.
     Everything,
     Reads,
@@ -317,6 +319,10 @@ impl File for SimFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut disk = self.disk.lock().expect("simulated disk");
         let stops = disk.operation("sync", &self.path)?;
+        if disk.broken == Some(Broken::NextSync) {
+            disk.broken = None;
+            return Err(io::Error::from_raw_os_error(5));
+        }
         if matches!(disk.broken, Some(Broken::Syncs | Broken::Everything)) {
             return Err(io::Error::from_raw_os_error(5));
         }
