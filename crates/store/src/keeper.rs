@@ -2,22 +2,26 @@
 //! that nothing is compacted away under a snapshot or a backup.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::backup;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::fs::RealFs;
 use crate::model::{BackupInfo, Revision};
 use crate::options::{History, Options};
+use crate::seal::{KeyId, Sealer};
 use crate::tree::Tree;
 
 pub(crate) enum Chore {
     Compact(Revision, oneshot::Sender<Result<()>>),
     Backup(PathBuf, oneshot::Sender<Result<BackupInfo>>),
-    Reseal(oneshot::Sender<Result<()>>),
+    Reseal(oneshot::Sender<Result<KeyId>>),
     /// One round of looking after things, as each tick does.
     Tend(oneshot::Sender<Result<()>>),
     Stop,
@@ -27,8 +31,8 @@ pub(crate) enum Chore {
 pub(crate) trait Archive: Send {
     /// The tree was compacted up to `oldest`: a chance to fold old files.
     fn compacted(&mut self, tree: &Tree, oldest: Revision) -> Result<()>;
-    fn backup(&mut self, tree: &Tree, to: &std::path::Path) -> Result<BackupInfo>;
-    fn reseal(&mut self, tree: &Tree) -> Result<()>;
+    fn backup(&mut self, tree: &Tree, to: &Path) -> Result<BackupInfo>;
+    fn reseal(&mut self, tree: &Tree) -> Result<KeyId>;
 }
 
 pub(crate) struct Keeper<A> {
@@ -110,9 +114,10 @@ impl Past {
     }
 }
 
-/// For engines without files.
+/// For engines without files of their own.
 pub(crate) struct NoArchive {
-    pub options: Options,
+    pub sealer: Sealer,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Archive for NoArchive {
@@ -120,12 +125,11 @@ impl Archive for NoArchive {
         Ok(())
     }
 
-    fn backup(&mut self, _: &Tree, _: &std::path::Path) -> Result<BackupInfo> {
-        let _ = &self.options;
-        Err(Error::Unsupported("backup"))
+    fn backup(&mut self, tree: &Tree, to: &Path) -> Result<BackupInfo> {
+        backup::write(&RealFs, to, tree, &self.sealer, self.clock.unix())
     }
 
-    fn reseal(&mut self, _: &Tree) -> Result<()> {
-        Ok(())
+    fn reseal(&mut self, _: &Tree) -> Result<KeyId> {
+        self.sealer.primary()
     }
 }

@@ -12,6 +12,7 @@ use crate::held;
 use crate::keeper::{Archive, Chore, Keeper, NoArchive};
 use crate::model::{BackupInfo, Change, Health, Revision, Write, Written};
 use crate::options::Options;
+use crate::seal::KeyId;
 use crate::store::{Engine, Future};
 use crate::tree::Tree;
 use crate::writer::{Ask, Journal, NoJournal, Writer};
@@ -30,7 +31,7 @@ pub(crate) struct Local {
 
 impl Local {
     pub(crate) fn memory(tree: Arc<Tree>, options: Options) -> Local {
-        let archive = NoArchive { options: options.clone() };
+        let archive = NoArchive { sealer: options.sealer(), clock: options.clock.clone() };
         let (queue, asks) = mpsc::channel(options.queue.max(1));
         Local::start(tree, NoJournal, archive, (queue, asks), options)
     }
@@ -119,7 +120,7 @@ impl Engine for Local {
         Box::pin(self.chore(move |answer| Chore::Backup(to.into(), answer)))
     }
 
-    fn reseal(&self) -> Future<'_, Result<()>> {
+    fn reseal(&self) -> Future<'_, Result<KeyId>> {
         Box::pin(self.chore(Chore::Reseal))
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
-use crate::model::{Attrs, Describe};
+use crate::model::{Attrs, Collection, Describe};
+use crate::seal::{KeyRing, Sealer};
 
 #[derive(Clone)]
 pub struct Options {
@@ -19,6 +20,15 @@ pub struct Options {
     pub tick: Option<Duration>,
     /// A journal segment is closed when it has grown past this.
     pub segment_bytes: u64,
+    /// Collections whose values leave the process only sealed; they need `keys`.
+    pub sealed: Vec<Collection>,
+    pub keys: Option<Arc<KeyRing>>,
+}
+
+impl Options {
+    pub(crate) fn sealer(&self) -> Sealer {
+        Sealer::new(self.keys.clone(), self.sealed.iter().cloned())
+    }
 }
 
 /// How much of the past can still be read and watched from.
@@ -42,6 +52,8 @@ impl Default for Options {
             queue: 4096,
             tick: Some(Duration::from_secs(1)),
             segment_bytes: 16 << 20,
+            sealed: Vec::new(),
+            keys: None,
         }
     }
 }

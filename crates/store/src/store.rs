@@ -5,10 +5,13 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::embedded;
 use crate::error::Result;
+use crate::fs::Fs;
 use crate::local::Local;
 use crate::model::{BackupInfo, Collection, Entry, Health, Key, Page, Range, Revision, Write, Written};
 use crate::options::Options;
+use crate::seal::KeyId;
 use crate::tree::Tree;
 use crate::watch::Watch;
 
@@ -21,8 +24,8 @@ pub trait Engine: Send + Sync {
     fn sync(&self) -> Future<'_, Result<Revision>>;
     fn compact(&self, upto: Revision) -> Future<'_, Result<()>>;
     fn backup<'a>(&'a self, to: &'a Path) -> Future<'a, Result<BackupInfo>>;
-    /// Rewrites what is sealed under older keys, so that they can be pruned.
-    fn reseal(&self) -> Future<'_, Result<()>>;
+    /// Rewrites what is sealed under older keys and answers with the oldest key still needed (0 without a key ring).
+    fn reseal(&self) -> Future<'_, Result<KeyId>>;
     /// One round of looking after history and files, which otherwise happens by itself.
     fn tend(&self) -> Future<'_, Result<()>>;
     fn health(&self) -> Health;
@@ -40,6 +43,12 @@ impl Store {
     pub fn memory(options: Options) -> Store {
         let tree = Arc::new(Tree::new());
         Store { engine: Arc::new(Local::memory(tree.clone(), options)), tree }
+    }
+
+    /// Lives in a directory, which it holds alone. Refuses a damaged one rather than serve wrong data.
+    pub fn embedded(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<Store> {
+        let (tree, engine) = embedded::open(fs, dir, options)?;
+        Ok(Store { tree, engine: Arc::new(engine) })
     }
 
     /// A store whose engine feeds `tree`.
@@ -104,8 +113,10 @@ impl Store {
         self.engine.backup(to).await
     }
 
-    /// Rewrites what is sealed under older keys; afterwards no file of the store needs them. History before the call is compacted.
-    pub async fn reseal(&self) -> Result<()> {
+    /// Rewrites what is sealed under older keys and answers with the oldest key still needed, up to which the ring may be
+    /// [pruned](crate::KeyRing::prune): no file of the store holds anything under an older one (backups made before still do).
+    /// History before the call is compacted.
+    pub async fn reseal(&self) -> Result<KeyId> {
         self.engine.reseal().await
     }
 

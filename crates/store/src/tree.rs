@@ -424,6 +424,28 @@ impl Tree {
         if revision < oldest { Err(Error::Compacted { oldest }) } else { Ok(()) }
     }
 
+    /// Every entry as it was at `revision`, collection by collection. Nobody may compact past it meanwhile.
+    pub(crate) fn each(&self, revision: Revision, mut each: impl FnMut(&Key, Entry) -> Result<()>) -> Result<()> {
+        let collections: Vec<_> = held!(self.shelves.read()).keys().cloned().collect();
+        for collection in &collections {
+            let mut after: Option<Arc<str>> = None;
+            loop {
+                let after_item = after.as_deref();
+                let range = Range { collection, prefix: "", after: after_item, limit: CHUNK, at: Some(revision) };
+                let page = self.range(&range, |_, _| true)?;
+                for (item, entry) in page.items {
+                    let key = Key { collection: collection.clone(), item };
+                    each(&key, entry)?;
+                    after = Some(key.item);
+                }
+                if !page.more {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub fn count(&self, collection: &Collection, prefix: &str) -> usize {
         self.find(collection).map_or(0, |shelf| held!(shelf.state.read()).count(prefix))
     }
