@@ -197,6 +197,14 @@ impl Decoder<'_> {
                 }
                 Ok(())
             }
+            // Go also takes bytes as a list of numbers.
+            (Form::Bytes, Value::Array(list)) => {
+                let bytes: Option<Vec<u8>> =
+                    list.iter().map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect();
+                let Some(bytes) = bytes else { return Err(self.mismatch(shape, value, path, false)) };
+                *value = Value::String(scalar::to_base64(&bytes));
+                Ok(())
+            }
             (Form::Struct(id), Value::Object(map)) => self.object(self.facts.get(*id), map, path),
             (Form::List(element), Value::Array(list)) => {
                 for (at, item) in list.iter_mut().enumerate() {
@@ -217,8 +225,9 @@ impl Decoder<'_> {
                 Ok(())
             }
             (Form::Raw | Form::FieldsV1 | Form::Json, _) => Ok(()),
-            (Form::Time, _) => time_value(value, Precision::Seconds),
-            (Form::MicroTime, _) => time_value(value, Precision::Micros),
+            (Form::Time, Value::String(text)) => time_value(text, Precision::Seconds).map(|time| *value = time),
+            (Form::MicroTime, Value::String(text)) => time_value(text, Precision::Micros).map(|time| *value = time),
+            (Form::Time | Form::MicroTime, _) => Err(self.mismatch(&STRING, value, path, false)),
             (Form::Quantity, _) => {
                 let text = match &*value {
                     Value::String(text) => quantity::canonical(text.trim())?,
@@ -228,7 +237,7 @@ impl Decoder<'_> {
                 Ok(())
             }
             (Form::IntOrString, Value::String(_)) => Ok(()),
-            (Form::IntOrString, _) => self.value(&INT32, value, &Path { depth: path.depth, ..Path::ROOT }),
+            (Form::IntOrString, _) => self.value(&INT32, value, path),
             (Form::SchemaOrBool | Form::SchemaOrArray | Form::SchemaOrStrings, _) => self.schema_or(shape, value, path),
             _ => Err(self.mismatch(shape, value, path, false)),
         }
@@ -262,10 +271,18 @@ impl Decoder<'_> {
             (Form::SchemaOrStrings, Value::Array(list)) => {
                 list.iter_mut().try_for_each(|item| self.element(&STRING, item, &here))
             }
-            _ => Err(self.mismatch(shape, value, &here, false)),
+            // Neither: Go leaves it unset without a word.
+            _ => {
+                *value = Value::Null;
+                Ok(())
+            }
         };
         self.silent = was_silent;
-        result
+        // An own unmarshaller's mismatch is told with the field it was called for.
+        result.map_err(|error| match error {
+            Mismatch::Type { found, expected, .. } => Mismatch::Type { found, target: path.target(), expected },
+            other => other,
+        })
     }
 
     fn mismatch(&self, shape: &Shape, value: &Value, path: &Path<'_>, spelled: bool) -> Mismatch {
@@ -284,16 +301,12 @@ fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
     }
 }
 
-fn time_value(value: &mut Value, precision: Precision) -> Result<(), Mismatch> {
-    let Value::String(text) = value else {
-        return Err(Mismatch::Type { found: found(value, false), target: "value".into(), expected: "string".into() });
-    };
+fn time_value(text: &str, precision: Precision) -> Result<Value, Mismatch> {
     let moment = time::parse(text, precision).map_err(Mismatch::Time)?;
-    *value = match moment.format(precision) {
+    Ok(match moment.format(precision) {
         Some(text) if !moment.is_zero() => Value::String(text),
         _ => Value::Null,
-    };
-    Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -85,12 +85,12 @@ fn mismatches_are_worded_as_go_words_them() {
         (
             "Pod",
             json!({"metadata":{"creationTimestamp":1}}),
-            "json: cannot unmarshal number into Go value of type string",
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         ),
         (
             "Service",
             json!({"spec":{"ports":[{"targetPort":true}]}}),
-            "json: cannot unmarshal bool into Go value of type int32",
+            "json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32",
         ),
     ] {
         assert_eq!(refused("", "v1", kind, value), error);
