@@ -11,6 +11,8 @@ use crate::{quantity, scalar};
 
 /// Only self-referring types (JSON schemas) nest without end; the JSON parser's own limit is lower.
 const MAX_DEPTH: usize = 256;
+/// Empty objects that get fields filled in: three bytes of a body become hundreds of memory. Real objects name what they require.
+const MAX_FILLED: usize = 100_000;
 /// More unknown fields than this are dropped without being told.
 const MAX_UNKNOWN: usize = 100;
 
@@ -41,12 +43,14 @@ pub enum Mismatch {
     SchemaOrBool,
     #[error("json: exceeded max depth")]
     Depth,
+    #[error("the object holds more than {MAX_FILLED} empty objects")]
+    Empty,
 }
 
 /// Brings `value` to the form Kubernetes stores and answers for a body of type `ty`:
 /// unknown fields, nulls and omitted zero values go; always-written fields come; times, quantities and base64 take their one form.
 pub fn decode(facts: &Facts, ty: &Type, value: &mut Value) -> Result<Decoded, Mismatch> {
-    let mut decoder = Decoder { facts, decoded: Decoded::default(), silent: false };
+    let mut decoder = Decoder { facts, decoded: Decoded::default(), silent: false, filled: 0 };
     let Value::Object(map) = value else {
         return Err(Mismatch::Type {
             found: found(value, false),
@@ -63,6 +67,7 @@ struct Decoder<'f> {
     decoded: Decoded,
     /// Inside types with an own unmarshaller Go drops unknown fields without a word.
     silent: bool,
+    filled: usize,
 }
 
 /// Where we are, as a chain of stack frames: costs nothing until a path must be told.
@@ -142,6 +147,12 @@ impl Decoder<'_> {
     fn object(&mut self, ty: &Type, map: &mut Map<String, Value>, path: &Path<'_>) -> Result<(), Mismatch> {
         if path.depth > MAX_DEPTH {
             return Err(Mismatch::Depth);
+        }
+        if map.is_empty() && !ty.always.is_empty() {
+            self.filled += 1;
+            if self.filled > MAX_FILLED {
+                return Err(Mismatch::Empty);
+            }
         }
         let mut failed = None;
         map.retain(|name, value| {

@@ -158,6 +158,13 @@ fn nesting_without_end_is_refused() {
 }
 
 #[test]
+fn a_body_of_empty_objects_cannot_take_much_memory() {
+    let owners = |count| json!({"metadata":{"ownerReferences":vec![json!({}); count]}});
+    assert_eq!(refused("", "v1", "ConfigMap", owners(MAX_FILLED + 1)), Mismatch::Empty.to_string());
+    assert!(decoded("", "v1", "ConfigMap", owners(1000)).1.is_empty());
+}
+
+#[test]
 fn metadata_of_custom_resources_is_decoded_alone() {
     let facts = Facts::builtin();
     let mut metadata = json!({"name":"x","foo":1,"annotations":{"a":null}});

@@ -41,8 +41,9 @@ pub(crate) fn parse(table: &'static str) -> Result<Facts, TableError> {
             }
         }
     }
-    for (at, ty) in types.iter_mut().enumerate() {
-        complete(ty, at, &drafts);
+    let inherited: Vec<Vec<Field>> = (0..drafts.len()).map(|at| inherit(at, &drafts)).collect();
+    for ((ty, draft), inherited) in types.iter_mut().zip(drafts).zip(inherited) {
+        complete(ty, draft, inherited);
     }
     let mut kinds: Vec<(Kind, TypeId)> = types.iter().filter_map(|t| t.kind.map(|k| (k, t.id))).collect();
     kinds.sort_unstable();
@@ -175,17 +176,23 @@ fn go_name(text: &'static str) -> (Option<&'static str>, &'static str) {
     }
 }
 
-/// Flattens embedded structs into the JSON fields and indexes the protobuf members.
-fn complete(ty: &mut Type, at: usize, drafts: &[Draft]) {
-    fn flatten(at: usize, drafts: &[Draft], into: &mut Vec<Field>, own: bool) {
-        // Only the type's own fields answer to its protobuf tags; those of embedded structs belong to the embedded message.
-        into.extend(drafts[at].fields.iter().map(|f| Field { tag: if own { f.tag } else { 0 }, ..f.clone() }));
-        for (id, _) in &drafts[at].embedded {
-            flatten(usize::from(id.0), drafts, into, false);
-        }
+/// The fields of a type's embedded structs, and of those embedded in them. Their protobuf tags are the embedded message's, not the type's.
+fn inherit(at: usize, drafts: &[Draft]) -> Vec<Field> {
+    let mut fields = Vec::new();
+    for (id, _) in &drafts[at].embedded {
+        let inner = usize::from(id.0);
+        fields.extend(drafts[inner].fields.iter().map(|f| Field { tag: 0, ..f.clone() }));
+        fields.extend(inherit(inner, drafts));
     }
-    flatten(at, drafts, &mut ty.fields, true);
+    fields
+}
+
+/// Joins own and embedded fields and indexes the protobuf members.
+fn complete(ty: &mut Type, draft: Draft, inherited: Vec<Field>) {
+    ty.fields = draft.fields;
+    ty.fields.extend(inherited);
     ty.fields.sort_by_key(|f| f.name);
+    ty.fields.shrink_to_fit();
     for (index, field) in (0u16..).zip(&ty.fields) {
         if field.tag != 0 {
             ty.parts.push(Part { tag: field.tag, of: PartOf::Field(index) });
@@ -194,15 +201,9 @@ fn complete(ty: &mut Type, at: usize, drafts: &[Draft]) {
             ty.always.push(index);
         }
     }
-    ty.parts.extend(
-        drafts[at]
-            .embedded
-            .iter()
-            .filter(|(_, tag)| *tag != 0)
-            .map(|(id, tag)| Part { tag: *tag, of: PartOf::Embedded(*id) }),
-    );
+    let embedded = draft.embedded.into_iter().filter(|(_, tag)| *tag != 0);
+    ty.parts.extend(embedded.map(|(id, tag)| Part { tag, of: PartOf::Embedded(id) }));
     ty.parts.sort_by_key(|p| p.tag);
-    ty.fields.shrink_to_fit();
 }
 
 #[cfg(test)]
