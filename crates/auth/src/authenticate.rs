@@ -59,11 +59,12 @@ pub struct Options {
     pub kubectl_ephemeral_token: bool,
 }
 
-#[derive(Debug)]
+/// Cheap to clone; clones see the same tokens.
+#[derive(Debug, Clone)]
 pub struct Authenticator {
     options: Options,
     /// Replaced as a whole when the file changes, so that a request sees either the old file or the new one.
-    tokens: RwLock<Arc<TokenTable>>,
+    tokens: Arc<RwLock<Arc<TokenTable>>>,
     anonymous: Arc<User>,
     local: Arc<User>,
 }
@@ -76,7 +77,7 @@ impl Authenticator {
         }
         Ok(Authenticator {
             options,
-            tokens: RwLock::new(Arc::new(tokens)),
+            tokens: Arc::new(RwLock::new(Arc::new(tokens))),
             anonymous: Arc::new(User::anonymous()),
             local: Arc::new(User::admin()),
         })

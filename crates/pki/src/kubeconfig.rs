@@ -46,6 +46,26 @@ impl Kubeconfig<'_> {
     }
 }
 
+/// Where a kubeconfig leads and whom it trusts there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub server: String,
+    pub authority_pem: String,
+}
+
+impl Endpoint {
+    /// Of a kubeconfig written by us; none when the file is not there or was written by somebody else.
+    pub fn read(path: &Path) -> Result<Option<Endpoint>, Error> {
+        let text = files::read_private(path)?.unwrap_or_default();
+        let value = |field: &str| text.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "));
+        let server = value("server").and_then(|quoted| quoted.strip_prefix('"')?.strip_suffix('"'));
+        let authority = value("certificate-authority-data")
+            .and_then(|data| BASE64_STANDARD.decode(data).ok())
+            .and_then(|pem| String::from_utf8(pem).ok());
+        Ok(server.zip(authority).map(|(server, authority_pem)| Endpoint { server: server.to_owned(), authority_pem }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
@@ -77,6 +97,9 @@ mod tests {
         assert_eq!(data("certificate-authority-data"), authority.certificate_pem());
         assert_eq!(data("client-certificate-data"), identity.certificate_pem());
         assert_eq!(data("client-key-data"), identity.key_pem());
+        let endpoint = Endpoint::read(&path).unwrap().unwrap();
+        assert_eq!((endpoint.server.as_str(), endpoint.authority_pem.as_str()), (config.server, config.authority_pem));
+        assert_eq!(Endpoint::read(&dir.path().join("none")).unwrap(), None);
         assert!(text.contains("server: \"https://127.0.0.1:6443\"") && text.contains("current-context: \"muster\""));
     }
 }

@@ -8,7 +8,7 @@ mod kubeconfig;
 pub use authority::{Authority, Names};
 pub use files::write_private;
 pub use identity::Identity;
-pub use kubeconfig::Kubeconfig;
+pub use kubeconfig::{Endpoint, Kubeconfig};
 
 use std::{io, path::PathBuf};
 
