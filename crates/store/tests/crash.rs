@@ -1,4 +1,10 @@
 //! The machine stops at every single disk operation of a scripted life, and what the next start finds is checked: F-1, F-2.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a broken expectation is the test's failure"
+)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -7,6 +7,8 @@ use super::*;
 use crate::testing::{Dice, delete, key, put};
 use crate::{Collection, Error, Options, Range, Store};
 
+type Delivered = (Revision, String, Option<String>);
+
 /// Real clients on a real store, recorded.
 async fn recorded() -> (Vec<Op>, Vec<Watched>) {
     let store = Store::memory(Options::default());
@@ -80,17 +82,17 @@ async fn a_true_history_passes_and_each_planted_bug_is_caught() {
     assert!(events.len() > 50);
 
     // Watches.
-    let watch = |change: &dyn Fn(&mut Vec<(Revision, String, Option<String>)>)| {
+    let watch = |change: fn(&mut Vec<Delivered>)| {
         let mut changed = watches.clone();
         change(&mut changed[0].events);
         check(&ops, &changed)
     };
-    let lost = watch(&|e| drop(e.remove(20)));
+    let lost = watch(|e| drop(e.remove(20)));
     assert!(matches!(lost[..], [Violation::WatchGap { revision, .. }] if revision == events[20].0), "{lost:?}");
-    assert_eq!(watch(&|e| e.insert(20, e[20].clone())), [Violation::WatchDisorder { revision: events[20].0 }]);
-    assert_eq!(watch(&|e| e.swap(20, 21)).len(), 1);
-    assert!(matches!(watch(&|e| e[20].2 = Some("other".into()))[0], Violation::FromNowhere { .. }));
-    assert!(matches!(watch(&|e| e.push((u64::MAX, "n/0".into(), None)))[0], Violation::FromNowhere { .. }));
+    assert_eq!(watch(|e| e.insert(20, e[20].clone())), [Violation::WatchDisorder { revision: events[20].0 }]);
+    assert_eq!(watch(|e| e.swap(20, 21)).len(), 1);
+    assert!(matches!(watch(|e| e[20].2 = Some("other".into()))[0], Violation::FromNowhere { .. }));
+    assert!(matches!(watch(|e| e.push((u64::MAX, "n/0".into(), None)))[0], Violation::FromNowhere { .. }));
 
     // A write that is acknowledged and then lost: nobody's watch and no list shows it.
     let mut broken = ops.clone();
