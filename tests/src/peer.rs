@@ -228,10 +228,10 @@ impl Peer {
     /// Summed over the processes of the peer.
     pub fn memory(&self) -> Memory {
         let processes = self.processes.lock().unwrap();
-        processes.iter().map(Process::memory).fold(Memory::default(), |sum, m| Memory {
-            resident: sum.resident + m.resident,
-            peak: sum.peak + m.peak,
-        })
+        processes
+            .iter()
+            .map(Process::memory)
+            .fold(Memory::default(), |sum, m| Memory { resident: sum.resident + m.resident, peak: sum.peak + m.peak })
     }
 
     pub fn cpu_millis(&self) -> u64 {

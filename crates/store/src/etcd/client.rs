@@ -327,7 +327,8 @@ where
 {
     let mut grpc = grpc(channel);
     grpc.ready().await.map_err(|e| Status::from_error(Box::new(e)))?;
-    let answer = grpc.unary(request(ask, token), PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await?;
+    let answer =
+        grpc.unary(request(ask, token), PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await?;
     Ok(answer.into_inner())
 }
 
@@ -343,9 +344,8 @@ fn request<T>(message: T, token: Option<Token>) -> Request<T> {
 
 fn tls(config: &Config) -> Result<Option<ClientTlsConfig>> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|e| Error::io(format!("reading {}", path.display()), e))
-    };
+    let read =
+        |path: &std::path::Path| std::fs::read(path).map_err(|e| Error::io(format!("reading {}", path.display()), e));
     let mut made = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(&tls.ca)?));
     if let Some((certificate, key)) = &tls.identity {
         made = made.identity(Identity::from_pem(read(certificate)?, read(key)?));

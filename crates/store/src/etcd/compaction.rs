@@ -8,7 +8,7 @@ use super::Etcd;
 use super::client::{Again, Failure, Refusal};
 use super::core::Core;
 use super::wire::{
-    self, Compare, CompactionRequest, CompactionResponse, Operand, PutRequest, RangeRequest, Relation, Request,
+    self, CompactionRequest, CompactionResponse, Compare, Operand, PutRequest, RangeRequest, Relation, Request,
     Response, TxnRequest, TxnResponse,
 };
 use crate::error::{Error, Result};

@@ -9,7 +9,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::client::{Again, Failure, Refusal};
 use super::core::Core;
-use super::wire::{self, RangeRequest, RangeResponse, WatchAsk, WatchCreate, WatchEvent, WatchProgress, WatchRequest, WatchResponse};
+use super::wire::{
+    self, RangeRequest, RangeResponse, WatchAsk, WatchCreate, WatchEvent, WatchProgress, WatchRequest, WatchResponse,
+};
 use crate::error::{Error, Result};
 use crate::model::{Change, Entry, Key, Range, Revision};
 use crate::tree::Fed;
@@ -86,7 +88,8 @@ async fn try_list(core: &Core) -> Result<Option<List>> {
     let mut limit = PAGE;
     loop {
         let revision = i64::try_from(list.revision).unwrap_or(0);
-        let ask = RangeRequest { key: key.clone(), range_end: range_end.clone(), limit, revision, ..Default::default() };
+        let ask =
+            RangeRequest { key: key.clone(), range_end: range_end.clone(), limit, revision, ..Default::default() };
         let page: RangeResponse = match core.client.call(wire::RANGE, &ask, core.deadline(), Again::Safe).await {
             Err(Failure::Refused(Refusal::Compacted, _)) => return Ok(None),
             Err(Failure::Refused(Refusal::Big, _)) if limit > SMALLEST_PAGE => {

@@ -108,9 +108,7 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
         (Expect::Absent, false) => Some((Relation::Equal, Operand::Create(0))),
         // Absent and deleted is never right, and 0 means absent to etcd but is no revision to us.
         (Expect::Absent, true) | (Expect::At(0), _) => Some((Relation::Equal, Operand::Mod(NEVER))),
-        (Expect::At(revision), _) => {
-            Some((Relation::Equal, Operand::Mod(i64::try_from(revision).unwrap_or(NEVER))))
-        }
+        (Expect::At(revision), _) => Some((Relation::Equal, Operand::Mod(i64::try_from(revision).unwrap_or(NEVER)))),
     };
     // What is replaced need not travel if the tree has it.
     let known = matches!((expect, &attempt.before), (Expect::At(at), Some(before)) if before.revision == at);
@@ -186,7 +184,9 @@ impl Attempt<'_> {
             (Some(before), Some(kv)) if before.revision == kv.revision() => Some(before.clone()),
             (_, Some(kv)) => self.core.entry(&self.key, &kv)?,
             // Not asked for, as `before` is what was expected; or there was nothing.
-            (before, None) => before.clone().filter(|before| self.just_before(revision).is_some_and(|e| e.revision == before.revision)),
+            (before, None) => before
+                .clone()
+                .filter(|before| self.just_before(revision).is_some_and(|e| e.revision == before.revision)),
         };
         Ok(Written { revision, prev })
     }

@@ -189,7 +189,8 @@ async fn a_watch_survives_cuts_black_holes_and_delays() {
             written
         })
     };
-    let modes = [Mode::Cut, Mode::Pass, Mode::BlackHole, Mode::Pass, Mode::Delay(Duration::from_millis(40)), Mode::Mute];
+    let modes =
+        [Mode::Cut, Mode::Pass, Mode::BlackHole, Mode::Pass, Mode::Delay(Duration::from_millis(40)), Mode::Mute];
     let mut turn = 0;
     while !writer.is_finished() {
         one.set(modes[turn % modes.len()]);

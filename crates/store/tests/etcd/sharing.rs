@@ -17,8 +17,7 @@ async fn two_stores_see_each_others_writes_in_order() {
     let a = open(config(etcd.urls()), Options::default()).await;
     let b = open(config(etcd.urls()), Options::default()).await;
     let c = Collection::new("shared/things");
-    let (mut seen_a, mut seen_b) =
-        (a.watch(&c, "", a.revision()).unwrap(), b.watch(&c, "", b.revision()).unwrap());
+    let (mut seen_a, mut seen_b) = (a.watch(&c, "", a.revision()).unwrap(), b.watch(&c, "", b.revision()).unwrap());
     let mut writers = Vec::new();
     for (name, store) in [("a", &a), ("b", &b)] {
         let (store, c) = (store.clone(), c.clone());
