@@ -50,9 +50,26 @@ pub struct Step {
     /// Only this part of the body is compared (JSON pointer), for documents that list what we do not have.
     #[serde(default)]
     pub only: Option<String>,
-    /// What this code must be on both sides, where the data wants to say so.
+    /// Of the list at this pointer only the items are compared whose field has one of the values.
     #[serde(default)]
-    pub expect: Option<u16>,
+    pub keep: Option<Keep>,
+}
+
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Keep {
+    pub list: String,
+    pub field: String,
+    pub values: Vec<String>,
+}
+
+impl Keep {
+    fn apply(&self, body: &mut Value) {
+        if let Some(list) = body.pointer_mut(&self.list).and_then(Value::as_array_mut) {
+            let wanted = |item: &Value| item.pointer(&self.field).and_then(Value::as_str).map(str::to_owned);
+            list.retain(|item| wanted(item).is_some_and(|value| self.values.contains(&value)));
+        }
+    }
 }
 
 /// A difference that is allowed, with its reason.
@@ -88,7 +105,7 @@ impl Sequence {
             return vec![self.clone()];
         }
         let expanded = self.each.iter().map(|words| {
-            let label = words.values().find_map(Value::as_str).unwrap_or("");
+            let label = words.get("r").and_then(Value::as_str).unwrap_or("");
             let fill = |text: &str| words.iter().fold(text.to_owned(), |text, (k, v)| fill_word(&text, k, v));
             let steps = self.steps.iter().map(|step| {
                 let mut step = step.clone();
@@ -110,6 +127,9 @@ impl Sequence {
         for step in &self.steps {
             let answer = step.send(peer, &saved).await;
             let mut form = normal(&answer, &saved);
+            if let Some(keep) = &step.keep {
+                keep.apply(&mut form["body"]);
+            }
             if let Some(only) = &step.only {
                 form["body"] = form["body"].pointer(only).cloned().unwrap_or(Value::Null);
             }
@@ -151,7 +171,7 @@ impl Step {
             request = request.header(name, &fill(value));
         }
         if self.anonymous {
-            request = request.token(None);
+            request = request.token(None).fresh();
         }
         request.send().await
     }

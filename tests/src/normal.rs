@@ -38,7 +38,14 @@ fn mask(value: &mut Value, key: &str, saved: &Saved) {
             if map.get("kind").is_some_and(|kind| kind == "Table") {
                 mask_ages(map);
             }
-            // A bookmark has an object with a revision alone; when it comes is up to the server.
+            let prefix = map.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
+            if let Some(Value::String(name)) = map.get_mut("name")
+                && !prefix.is_empty()
+                && name.len() == prefix.len() + 5
+                && name.starts_with(&prefix)
+            {
+                *name = "<generated>".to_owned();
+            }
             map.iter_mut().for_each(|(key, value)| mask(value, key, saved));
         }
         Value::Array(list) => {
@@ -59,6 +66,7 @@ fn mask(value: &mut Value, key: &str, saved: &Saved) {
     }
 }
 
+/// A bookmark has an object with a revision alone; when it comes is up to the server.
 fn is_plain_bookmark(item: &Value) -> bool {
     item["type"] == "BOOKMARK" && item["object"]["metadata"]["annotations"].is_null()
 }
@@ -100,8 +108,8 @@ fn is_time(text: &str) -> bool {
 
 /// Masks saved values, uuids and revisions within prose.
 fn mask_text(text: &str, saved: &Saved) -> String {
-    let mut masked = text.to_owned();
-    for (name, value) in saved {
+    let mut masked = mask_object(text);
+    for (name, value) in saved.iter().filter(|(_, value)| !value.bytes().all(|b| b.is_ascii_digit())) {
         if value.len() > 2 {
             masked = masked.replace(value.as_str(), &format!("<{name}>"));
         }
@@ -119,6 +127,14 @@ fn mask_text(text: &str, saved: &Saved) -> String {
         }
     }
     words.join(" ")
+}
+
+/// Kubernetes quotes the whole patched object in some messages, ids and managedFields included.
+fn mask_object(text: &str) -> String {
+    match (text.find("\"{\\\"apiVersion"), text.rfind("}\": ")) {
+        (Some(start), Some(end)) if start < end => format!("{}<object>{}", &text[..start], &text[end + 2..]),
+        _ => text.to_owned(),
+    }
 }
 
 /// One place where two answers differ, as a JSON pointer with both sides.

@@ -332,7 +332,8 @@ fn spawn(name: &str, program: &Path, arguments: &[String], dir: &Path) -> Result
 fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(15)..].join("\n")
+    let last = lines[lines.len().saturating_sub(8)..].iter().map(|line| line.chars().take(240).collect::<String>());
+    last.collect::<Vec<_>>().join("\n")
 }
 
 pub fn muster_binary() -> Result<PathBuf, String> {

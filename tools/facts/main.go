@@ -1,7 +1,7 @@
 // Derives the facts table of the built-in kinds from the Go types of Kubernetes: one line per type and per field, no prose.
 //
-//	cd tools/facts && go run . ../../crates/schema/facts/v1.34.txt
-//	cd tools/facts && go run . samples ../../crates/proto/testdata
+//	cd tools/facts && go run .                        rewrites the table and the protobuf samples (`make facts`)
+//	cd tools/facts && go run . samples FOLDER all     writes samples of every kind, for PROTO_SAMPLES=FOLDER cargo test -p muster-proto
 //
 // The grammar of the table is told in its own head; crates/schema reads it.
 package main
@@ -80,9 +80,14 @@ func main() {
 		writeSamples(os.Args[2], len(os.Args) > 3)
 		return
 	}
-	if len(os.Args) != 2 {
-		log.Fatal("usage: facts TABLE | facts samples FOLDER [all]")
+	if len(os.Args) != 1 {
+		log.Fatal("usage: facts | facts samples FOLDER [all]")
 	}
+	writeTable("../../crates/schema/facts/v1.34.txt")
+	writeSamples("../../crates/proto/testdata", false)
+}
+
+func writeTable(path string) {
 	w := &walker{kinds: map[reflect.Type]string{}, lines: map[string][]string{}}
 	scheme := buildScheme()
 	for gvk, t := range scheme.AllKnownTypes() {
@@ -114,7 +119,7 @@ func main() {
 		w.queue = w.queue[1:]
 		w.walk(t)
 	}
-	w.write(os.Args[1])
+	w.write(path)
 }
 
 func buildScheme() *runtime.Scheme {

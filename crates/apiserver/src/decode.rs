@@ -110,10 +110,7 @@ pub fn check(
         _ => Default::default(),
     };
     let cannot = |why: String| {
-        Status::bad_request(format!(
-            "{0} in version {1:?} cannot be handled as a {0}: {why}",
-            kind.kind, kind.version
-        ))
+        Status::bad_request(format!("{0} in version {1:?} cannot be handled as a {0}: {why}", kind.kind, kind.version))
     };
     let unknown = outcome.map_err(|e| cannot(e.to_string()))?;
     let found: Vec<String> = (unknown.iter().map(|p| format!("unknown field {p:?}")))

@@ -52,9 +52,15 @@ pub(crate) fn digest(body: &[u8]) -> String {
 }
 
 /// The document, or 304 when the client has it already.
-pub(crate) fn cached(headers: &HeaderMap, content_type: &'static str, body: Bytes, etag: &HeaderValue) -> Response<Body> {
+pub(crate) fn cached(
+    headers: &HeaderMap,
+    content_type: &'static str,
+    body: Bytes,
+    etag: &HeaderValue,
+) -> Response<Body> {
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|v| v == etag);
-    let mut response = render::build(if known { 304 } else { 200 }, content_type, if known { Body::empty() } else { body.into() });
+    let mut response =
+        render::build(if known { 304 } else { 200 }, content_type, if known { Body::empty() } else { body.into() });
     response.headers_mut().insert(header::ETAG, etag.clone());
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
@@ -68,7 +74,11 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
     for clause in clauses {
         let parts: Vec<&str> = clause.split(';').map(str::trim).collect();
         let has = |what: &str| parts.contains(&what);
-        if has("as=APIGroupDiscoveryList") && has("v=v2") && has("g=apidiscovery.k8s.io") && parts[0] == "application/json" {
+        if has("as=APIGroupDiscoveryList")
+            && has("v=v2")
+            && has("g=apidiscovery.k8s.io")
+            && parts[0] == "application/json"
+        {
             return true;
         }
         if parts == ["application/json"] || parts[0] == "*/*" {
@@ -79,7 +89,12 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
 }
 
 impl Inner {
-    pub(crate) fn discover(&self, _: &Authorized, path: &[&str], headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    pub(crate) fn discover(
+        &self,
+        _: &Authorized,
+        path: &[&str],
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Status> {
         let aggregated = wants_aggregated(headers);
         let document = match path {
             [] => {
@@ -88,11 +103,17 @@ impl Inner {
                     paths.push(format!("/apis/{group}"));
                     paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
                 }
-                paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+                paths.extend(
+                    ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+                );
                 json!({"paths": paths})
             }
-            ["api"] if aggregated => return Ok(cached(headers, AGGREGATED, self.discovery.core.body.clone(), &self.discovery.core.etag)),
-            ["apis"] if aggregated => return Ok(cached(headers, AGGREGATED, self.discovery.groups.body.clone(), &self.discovery.groups.etag)),
+            ["api"] if aggregated => {
+                return Ok(cached(headers, AGGREGATED, self.discovery.core.body.clone(), &self.discovery.core.etag));
+            }
+            ["apis"] if aggregated => {
+                return Ok(cached(headers, AGGREGATED, self.discovery.groups.body.clone(), &self.discovery.groups.etag));
+            }
             ["api"] => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
             ["apis"] => {
                 let groups = self.registry.groups();
@@ -101,7 +122,8 @@ impl Inner {
             }
             ["apis", name] => {
                 let groups = self.registry.groups();
-                let (name, versions) = groups.iter().find(|(g, _)| g == name && !g.is_empty()).ok_or_else(Status::no_such_resource)?;
+                let (name, versions) =
+                    groups.iter().find(|(g, _)| g == name && !g.is_empty()).ok_or_else(Status::no_such_resource)?;
                 let mut out = group(name, versions);
                 out["kind"] = "APIGroup".into();
                 out["apiVersion"] = "v1".into();
@@ -150,7 +172,7 @@ fn legacy(kind: &Kind) -> Vec<Value> {
     std::iter::once(main).chain(kind.subresources().map(subresource)).collect()
 }
 
-fn sub_verbs(sub: &str) -> &'static [&'static str] {
+pub(crate) fn sub_verbs(sub: &str) -> &'static [&'static str] {
     if sub == "finalize" { &["update"] } else { &["get", "patch", "update"] }
 }
 
@@ -158,7 +180,8 @@ fn storage_hash(kind: &Kind) -> String {
     use base64::Engine;
     let stored = kind.stored_as.as_ref().map_or_else(|| kind.api_version(), |s| s.api_version.to_owned());
     let (group, version) = meta::split_api_version(&stored);
-    let sum = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{}", kind.kind).as_bytes());
+    let sum =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{}", kind.kind).as_bytes());
     base64::engine::general_purpose::STANDARD.encode(&sum.as_ref()[..8])
 }
 

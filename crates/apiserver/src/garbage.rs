@@ -245,7 +245,8 @@ async fn collect(api: &Inner, graph: &Graph, key: &Key) -> Result<bool, Status> 
         object.owners().map(|o| (o.uid.to_owned(), standing(api, namespace, &o))).collect();
     let any = |what: Owner| standings.iter().any(|(_, s)| *s == what);
     if any(Owner::Solid) {
-        let stale: Vec<&str> = standings.iter().filter(|(_, s)| *s != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
+        let stale: Vec<&str> =
+            standings.iter().filter(|(_, s)| *s != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
         if !stale.is_empty() {
             disown(api, &kind, namespace, name, &stale).await?;
         }

@@ -108,7 +108,8 @@ pub(crate) async fn run(api: Api, stop: CancellationToken) {
 
 fn terminating(api: &Inner, kind: &Kind) -> Vec<String> {
     let range = Range { collection: &kind.collection, prefix: "", after: None, limit: 0, at: None };
-    let is = |_: &str, e: &store::Entry| e.attrs.fields.iter().any(|(k, v)| &**k == "status.phase" && &**v == "Terminating");
+    let is =
+        |_: &str, e: &store::Entry| e.attrs.fields.iter().any(|(k, v)| &**k == "status.phase" && &**v == "Terminating");
     let page = api.store.range(&range, is).map(|p| p.items).unwrap_or_default();
     page.into_iter().map(|(item, _)| item.to_string()).collect()
 }
@@ -158,10 +159,13 @@ async fn report(api: &Inner, kind: &Kind, namespace: &str, message: &str) -> Res
         let same = |c: &Value| c["type"] == "NamespaceContentRemaining" && c["message"] == message;
         let conditions = desired.0.get("status").and_then(|s| s.get("conditions")).and_then(Value::as_array);
         if !conditions.is_some_and(|list| list.iter().any(same)) {
-            desired.0.insert("status".into(), json!({"phase": phase(current), "conditions": [{
-                "type": "NamespaceContentRemaining", "status": "True", "lastTransitionTime": now,
-                "reason": "SomeResourcesRemain", "message": message,
-            }]}));
+            desired.0.insert(
+                "status".into(),
+                json!({"phase": phase(current), "conditions": [{
+                    "type": "NamespaceContentRemaining", "status": "True", "lastTransitionTime": now,
+                    "reason": "SomeResourcesRemain", "message": message,
+                }]}),
+            );
         }
         Ok(desired)
     });

@@ -130,9 +130,15 @@ mod tests {
         let table = |form| Ok(Answer { encoding: Encoding::Json, form });
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(of(kubectl), table(Form::Table));
-        assert_eq!(of("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"), table(Form::Partial));
+        assert_eq!(
+            of("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"),
+            table(Form::Partial)
+        );
         assert_eq!(of("application/json;as=Unknown;v=v1;g=meta.k8s.io,application/json"), table(Form::Whole));
-        assert_eq!(of("application/json;q=0.1,application/yaml"), Ok(Answer { encoding: Encoding::Yaml, form: Form::Whole }));
+        assert_eq!(
+            of("application/json;q=0.1,application/yaml"),
+            Ok(Answer { encoding: Encoding::Yaml, form: Form::Whole })
+        );
         assert_eq!(of("text/html"), Err(406));
         assert_eq!(accept(&HeaderMap::new()), Ok(Answer::JSON));
     }

@@ -44,7 +44,8 @@ pub(crate) enum Deleted {
 impl Inner {
     /// Decodes a stored value into the form `kind` serves, with its resourceVersion.
     pub fn decode_stored(&self, kind: &Kind, value: &[u8], revision: u64) -> Result<Object, Status> {
-        let parsed = meta::json::parse(value).map_err(|e| Status::internal(format!("stored object is damaged: {e}")))?;
+        let parsed =
+            meta::json::parse(value).map_err(|e| Status::internal(format!("stored object is damaged: {e}")))?;
         let mut object = Object::from_value(parsed.value).unwrap_or_default();
         kind.to_served(&mut object);
         object.set_revision(revision);
@@ -57,7 +58,13 @@ impl Inner {
     }
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
-    pub async fn create(&self, kind: &Kind, namespace: &str, mut object: Object, dry_run: bool) -> Result<Stored, Status> {
+    pub async fn create(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Object,
+        dry_run: bool,
+    ) -> Result<Stored, Status> {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
@@ -103,7 +110,14 @@ impl Inner {
     fn stamp(&self, kind: &Kind, namespace: &str, object: &mut Object) {
         object.set_type(&kind.api_version(), &kind.kind);
         let meta = object.meta_mut();
-        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion", "managedFields"] {
+        for key in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "generation",
+            "resourceVersion",
+            "managedFields",
+        ] {
             meta.remove(key);
         }
         if kind.behaviour.generation {
@@ -194,7 +208,9 @@ impl Inner {
         meta.remove("managedFields");
         meta.remove("selfLink");
         for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-            if !meta.contains_key(key) && let Some(value) = current.meta().get(key) {
+            if !meta.contains_key(key)
+                && let Some(value) = current.meta().get(key)
+            {
                 meta.insert(key.into(), value.clone());
             }
         }
@@ -243,7 +259,13 @@ impl Inner {
     }
 
     /// Deletes an object, or marks it when finalizers (its own or those the propagation asks for) hold it.
-    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
@@ -269,7 +291,11 @@ impl Inner {
             let change = if held { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
             if options.dry_run {
                 let revision = entry.revision;
-                return Ok(if held { Deleted::Marked(Stored { value, revision }) } else { Deleted::Gone(entry.into()) });
+                return Ok(if held {
+                    Deleted::Marked(Stored { value, revision })
+                } else {
+                    Deleted::Gone(entry.into())
+                });
             }
             match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
                 Ok(written) if held => return Ok(Deleted::Marked(Stored { value, revision: written.revision })),
@@ -297,7 +323,10 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
 /// Anything but metadata and status changed.
 fn differs(a: &Object, b: &Object) -> bool {
     let rest = |o: &Object| -> Vec<(String, Value)> {
-        o.0.iter().filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status")).map(|(k, v)| (k.clone(), v.clone())).collect()
+        o.0.iter()
+            .filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status"))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     };
     rest(a) != rest(b)
 }

@@ -31,8 +31,7 @@ impl Patch {
             "application/strategic-merge-patch+json" => |v| Ok(Language::Strategic(v)),
             _ => return Err(Status::unsupported_media_type(ACCEPTED)),
         };
-        let parsed =
-            meta::json::parse(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        let parsed = meta::json::parse(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
         Ok(Self { language: make(parsed.value).map_err(refused)?, duplicates: parsed.duplicates })
     }
 

@@ -135,7 +135,14 @@ mod tests {
         }
     }
 
-    fn row(group: &str, version: &str, resource: &str, ns: &str, name: &str, sub: &str) -> (String, String, String, String, String, String) {
+    fn row(
+        group: &str,
+        version: &str,
+        resource: &str,
+        ns: &str,
+        name: &str,
+        sub: &str,
+    ) -> (String, String, String, String, String, String) {
         (group.into(), version.into(), resource.into(), ns.into(), name.into(), sub.into())
     }
 
@@ -150,7 +157,10 @@ mod tests {
             ("/api/v1/namespaces/a/secrets", row("", "v1", "secrets", "a", "", "")),
             ("/api/v1/namespaces/a/secrets/b", row("", "v1", "secrets", "a", "b", "")),
             ("//api//v1/namespaces/a/secrets/b/", row("", "v1", "secrets", "a", "b", "")),
-            ("/apis/coordination.k8s.io/v1/namespaces/a/leases/b/status", row("coordination.k8s.io", "v1", "leases", "a", "b", "status")),
+            (
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases/b/status",
+                row("coordination.k8s.io", "v1", "leases", "a", "b", "status"),
+            ),
         ];
         for (path, want) in table {
             assert_eq!(found(path), want, "{path}");
@@ -167,7 +177,14 @@ mod tests {
     // B-4
     #[test]
     fn hostile_paths_are_refused_before_anything_reads_them() {
-        for path in ["/api/v1/../x", "/api/v1/namespaces/%2e%2e/secrets", "/api/v1/a%2fb", "/api/v1/a%00", "/api/v1/%ff", "/api/v1/a%5cb"] {
+        for path in [
+            "/api/v1/../x",
+            "/api/v1/namespaces/%2e%2e/secrets",
+            "/api/v1/a%2fb",
+            "/api/v1/a%00",
+            "/api/v1/%ff",
+            "/api/v1/a%5cb",
+        ] {
             assert_eq!(parse(path), Err(Hostile), "{path}");
         }
     }

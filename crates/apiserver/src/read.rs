@@ -28,7 +28,8 @@ impl Call<'_> {
     pub async fn get(&self) -> Result<Response<Body>, Status> {
         let version = Version::parse(self.query.get("resourceVersion").unwrap_or_default())?;
         self.fresh(version).await?;
-        let entry = self.api.store.get(&self.key()).ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?;
+        let entry =
+            self.api.store.get(&self.key()).ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?;
         let mut out = Vec::with_capacity(entry.value.len() + 64);
         self.renderer()?.alone(&entry.value, entry.revision, true, &mut out);
         Ok(self.compressed(200, out))
@@ -124,7 +125,8 @@ impl Call<'_> {
         }
         let gzip = negotiate::accepts_gzip(self.headers);
         let stream = Chunks { writer, gzip: gzip.then(|| GzEncoder::new(Vec::new(), GZIP)) };
-        let mut response = render::build(200, self.answer.encoding.content_type(), Body::stream(futures_util::stream::iter(stream)));
+        let mut response =
+            render::build(200, self.answer.encoding.content_type(), Body::stream(futures_util::stream::iter(stream)));
         if gzip {
             mark_gzip(&mut response);
         }
@@ -287,10 +289,14 @@ impl Token {
         if matches!(version, Version::At(_)) {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
-        let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let invalid =
+            |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("encoding is not valid"))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|_| invalid("it does not hold a token"))?;
-        let revision = token["rv"].as_i64().filter(|_| token["v"] == "meta.k8s.io/v1").ok_or_else(|| invalid("unknown version"))?;
+        let revision = token["rv"]
+            .as_i64()
+            .filter(|_| token["v"] == "meta.k8s.io/v1")
+            .ok_or_else(|| invalid("unknown version"))?;
         let after = token["start"].as_str().filter(|s| !s.is_empty()).ok_or_else(|| invalid("it has no start"))?;
         Ok(Self {
             revision: u64::try_from(revision).ok(),

@@ -121,7 +121,9 @@ impl Renderer {
             Form::Partial => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
             Form::Table => ("Table".into(), "meta.k8s.io/v1".into()),
         };
-        out.extend_from_slice(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes());
+        out.extend_from_slice(
+            format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes(),
+        );
         write(out, metadata);
         if self.answer.form == Form::Table {
             out.extend_from_slice(b",\"columnDefinitions\":");

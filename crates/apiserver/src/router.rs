@@ -97,8 +97,8 @@ impl Inner {
         let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
         let user = self.options.authenticator.authenticate(peer, &parts.headers).map_err(refused)?;
         trail.user = Some(user.clone());
-        let target = path::parse(parts.uri.path())
-            .map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
+        let target =
+            path::parse(parts.uri.path()).map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
         match &target {
             Target::Resource(resource) => {
                 let query = Query::parse(parts.uri.query());

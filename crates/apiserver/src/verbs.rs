@@ -86,7 +86,9 @@ impl Call<'_> {
         if stated.is_empty() || stated == self.namespace || !self.kind.namespaced {
             return Ok(());
         }
-        Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+        Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ))
     }
 
     fn check_name(&self, object: &Object) -> Result<(), Status> {
@@ -186,7 +188,8 @@ impl Call<'_> {
     }
 
     fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
-        let object = if body.is_empty() { None } else { decode::delete_options(negotiate::content(self.headers)?, body)? };
+        let object =
+            if body.is_empty() { None } else { decode::delete_options(negotiate::content(self.headers)?, body)? };
         DeleteOptions::parse(&self.query, object.as_ref())
     }
 
@@ -198,8 +201,15 @@ impl Call<'_> {
         let filter = crate::read::Filter::new(&self.kind, ListOptions::parse(&self.query)?)?;
         self.fresh(meta::options::Version::MostRecent).await?;
         let prefix = self.kind.prefix(self.namespace);
-        let range = Range { collection: &self.kind.collection, prefix: &prefix, after: None, limit: filter.options.limit, at: None };
-        let page = self.api.store.range(&range, |item, entry| filter.matches(item, entry)).map_err(crate::objects::storage)?;
+        let range = Range {
+            collection: &self.kind.collection,
+            prefix: &prefix,
+            after: None,
+            limit: filter.options.limit,
+            at: None,
+        };
+        let page =
+            self.api.store.range(&range, |item, entry| filter.matches(item, entry)).map_err(crate::objects::storage)?;
         let mut deleted = Vec::with_capacity(page.items.len());
         for (item, entry) in page.items {
             let name = item.strip_prefix(&*prefix).unwrap_or(&item);

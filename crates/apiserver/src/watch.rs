@@ -73,9 +73,18 @@ impl Call<'_> {
         })?;
         if snapshot {
             let range = Range { collection: &self.kind.collection, prefix: &prefix, after: None, limit: 0, at: None };
-            let page = self.api.store.range(&range, |item, entry| filter.matches(item, entry)).map_err(crate::objects::storage)?;
+            let page = self
+                .api
+                .store
+                .range(&range, |item, entry| filter.matches(item, entry))
+                .map_err(crate::objects::storage)?;
             let items = page.items.into_iter();
-            return Ok(Source::Initial { items, then: page.revision, collection: self.kind.collection.clone(), prefix });
+            return Ok(Source::Initial {
+                items,
+                then: page.revision,
+                collection: self.kind.collection.clone(),
+                prefix,
+            });
         }
         let after = match options.version {
             Version::At(n) => n,
@@ -90,7 +99,12 @@ impl Call<'_> {
 
 enum Source {
     /// The objects present at the start, as ADDED events.
-    Initial { items: std::vec::IntoIter<(Arc<str>, Entry)>, then: Revision, collection: store::Collection, prefix: String },
+    Initial {
+        items: std::vec::IntoIter<(Arc<str>, Entry)>,
+        then: Revision,
+        collection: store::Collection,
+        prefix: String,
+    },
     Live(Watch),
     /// One ERROR event, then the end.
     Failed(Option<Status>),

@@ -60,7 +60,11 @@ impl Version {
             "" => Ok(Self::MostRecent),
             "0" => Ok(Self::Any),
             n => n.parse().map(Self::At).map_err(|_| {
-                let e = FieldError::invalid("resourceVersion", n, format!("strconv.ParseUint: parsing {n:?}: invalid syntax"));
+                let e = FieldError::invalid(
+                    "resourceVersion",
+                    n,
+                    format!("strconv.ParseUint: parsing {n:?}: invalid syntax"),
+                );
                 Status::bad_request(e.to_string())
             }),
         }
@@ -84,10 +88,10 @@ pub struct ListOptions {
 
 impl ListOptions {
     pub fn parse(query: &Query<'_>) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(query.text("labelSelector")).map_err(|e| {
-            Status::bad_request(format!("unable to parse requirement: {e}"))
-        })?;
-        let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
+        let labels = LabelSelector::parse(query.text("labelSelector"))
+            .map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
+        let fields =
+            FieldSelector::parse(query.text("fieldSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
         let watch = query.flag("watch").unwrap_or_default();
         let version_match = match query.text("resourceVersionMatch") {
             "" => Match::Unset,

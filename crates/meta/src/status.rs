@@ -160,9 +160,8 @@ impl Status {
     /// No free name was found for a generateName.
     pub fn generate_name_exhausted(r: GroupResource<'_>, name: &str) -> Self {
         let mut s = Self::already_exists(r, name);
-        s.message = format!(
-            "the server was not able to generate a unique name for the object: {r} {name:?} already exists"
-        );
+        s.message =
+            format!("the server was not able to generate a unique name for the object: {r} {name:?} already exists");
         s
     }
 
@@ -179,11 +178,8 @@ impl Status {
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut s = Self::new(422, Reason::Invalid, format!("{what} {name:?} is invalid: {}", aggregate(errors)));
-        let causes = errors.iter().map(|e| Cause {
-            reason: e.reason().into(),
-            message: e.message(),
-            field: e.field.clone(),
-        });
+        let causes =
+            errors.iter().map(|e| Cause { reason: e.reason().into(), message: e.message(), field: e.field.clone() });
         s.details = Some(Box::new(Details {
             name: name.into(),
             group: group.into(),
@@ -211,9 +207,8 @@ impl Status {
     }
 
     pub fn unsupported_media_type(accepted: &str) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}"
-        );
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(415, Reason::UnsupportedMediaType, message)
     }
 

@@ -40,9 +40,14 @@ struct Decoder {
     budget: usize,
 }
 
+/// Go clients may send any bytes as a string; JSON writes U+FFFD for what is no UTF-8.
+fn owned(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), str::to_owned)
+}
+
 fn text(item: Item<'_>) -> Result<String, ProtoError> {
     match item {
-        Item::Bytes(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        Item::Bytes(bytes) => Ok(owned(bytes)),
         _ => Err(ProtoError::Malformed("a string with another wire type")),
     }
 }
@@ -252,7 +257,7 @@ impl Decoder {
         };
         self.spend(bytes.len())?;
         Ok(Some(match &shape.form {
-            Form::String => Value::String(String::from_utf8_lossy(bytes).into_owned()),
+            Form::String => Value::String(owned(bytes)),
             Form::Bytes => Value::String(STANDARD.encode(bytes)),
             Form::Time => moment(bytes, Precision::Seconds)?,
             Form::MicroTime => moment(bytes, Precision::Micros)?,

@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -155,15 +157,24 @@ proptest! {
     }
 
     #[test]
-    fn never_panics_on_broken_real_bodies(at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
-        let object = settled(json!({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b"},"creationTimestamp":"2024-01-01T00:00:00Z"},
-            "spec":{"containers":[{"name":"c","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}}}],"volumes":[{"name":"v","configMap":{"name":"x"}}]}}));
-        let mut bytes = encode(&object).unwrap();
+    fn never_panics_on_broken_real_bodies(sample in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
+        static SAMPLES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+        let samples = SAMPLES.get_or_init(|| {
+            let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata")).unwrap().map(|e| e.unwrap().path());
+            files.filter(|path| path.extension().is_some_and(|e| e == "pb")).map(|path| std::fs::read(path).unwrap()).collect()
+        });
+        let mut bytes = sample.get(samples).clone();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        let _ = decode(&bytes);
-        let cut = cut.index(bytes.len());
-        let _ = decode(&bytes[..cut]);
+        for body in [&bytes[..], &bytes[..cut.index(bytes.len())]] {
+            if let Ok(decoded) = decode(body) {
+                let (group, version) = decoded.api_version.split_once('/').unwrap_or(("", &decoded.api_version));
+                let mut value = decoded.value;
+                if let Some(ty) = Facts::builtin().kind(group, version, &decoded.kind) {
+                    let _ = schema::decode(Facts::builtin(), ty, &mut value);
+                }
+            }
+        }
     }
 
     #[test]

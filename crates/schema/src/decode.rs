@@ -11,6 +11,8 @@ use crate::{quantity, scalar};
 
 /// Only self-referring types (JSON schemas) nest without end; the JSON parser's own limit is lower.
 const MAX_DEPTH: usize = 256;
+/// Empty objects that get fields filled in: three bytes of a body become hundreds of memory. Real objects name what they require.
+const MAX_FILLED: usize = 100_000;
 /// More unknown fields than this are dropped without being told.
 const MAX_UNKNOWN: usize = 100;
 
@@ -41,12 +43,14 @@ pub enum Mismatch {
     SchemaOrBool,
     #[error("json: exceeded max depth")]
     Depth,
+    #[error("the object holds more than {MAX_FILLED} empty objects")]
+    Empty,
 }
 
 /// Brings `value` to the form Kubernetes stores and answers for a body of type `ty`:
 /// unknown fields, nulls and omitted zero values go; always-written fields come; times, quantities and base64 take their one form.
 pub fn decode(facts: &Facts, ty: &Type, value: &mut Value) -> Result<Decoded, Mismatch> {
-    let mut decoder = Decoder { facts, decoded: Decoded::default(), silent: false };
+    let mut decoder = Decoder { facts, decoded: Decoded::default(), silent: false, filled: 0 };
     let Value::Object(map) = value else {
         return Err(Mismatch::Type {
             found: found(value, false),
@@ -63,6 +67,7 @@ struct Decoder<'f> {
     decoded: Decoded,
     /// Inside types with an own unmarshaller Go drops unknown fields without a word.
     silent: bool,
+    filled: usize,
 }
 
 /// Where we are, as a chain of stack frames: costs nothing until a path must be told.
@@ -143,6 +148,12 @@ impl Decoder<'_> {
         if path.depth > MAX_DEPTH {
             return Err(Mismatch::Depth);
         }
+        if map.is_empty() && !ty.always.is_empty() {
+            self.filled += 1;
+            if self.filled > MAX_FILLED {
+                return Err(Mismatch::Empty);
+            }
+        }
         let mut failed = None;
         map.retain(|name, value| {
             if failed.is_some() {
@@ -197,6 +208,14 @@ impl Decoder<'_> {
                 }
                 Ok(())
             }
+            // Go also takes bytes as a list of numbers.
+            (Form::Bytes, Value::Array(list)) => {
+                let bytes: Option<Vec<u8>> =
+                    list.iter().map(|n| n.as_u64().and_then(|n| u8::try_from(n).ok())).collect();
+                let Some(bytes) = bytes else { return Err(self.mismatch(shape, value, path, false)) };
+                *value = Value::String(scalar::to_base64(&bytes));
+                Ok(())
+            }
             (Form::Struct(id), Value::Object(map)) => self.object(self.facts.get(*id), map, path),
             (Form::List(element), Value::Array(list)) => {
                 for (at, item) in list.iter_mut().enumerate() {
@@ -217,8 +236,9 @@ impl Decoder<'_> {
                 Ok(())
             }
             (Form::Raw | Form::FieldsV1 | Form::Json, _) => Ok(()),
-            (Form::Time, _) => time_value(value, Precision::Seconds),
-            (Form::MicroTime, _) => time_value(value, Precision::Micros),
+            (Form::Time, Value::String(text)) => time_value(text, Precision::Seconds).map(|time| *value = time),
+            (Form::MicroTime, Value::String(text)) => time_value(text, Precision::Micros).map(|time| *value = time),
+            (Form::Time | Form::MicroTime, _) => Err(self.mismatch(&STRING, value, path, false)),
             (Form::Quantity, _) => {
                 let text = match &*value {
                     Value::String(text) => quantity::canonical(text.trim())?,
@@ -228,7 +248,7 @@ impl Decoder<'_> {
                 Ok(())
             }
             (Form::IntOrString, Value::String(_)) => Ok(()),
-            (Form::IntOrString, _) => self.value(&INT32, value, &Path { depth: path.depth, ..Path::ROOT }),
+            (Form::IntOrString, _) => self.value(&INT32, value, path),
             (Form::SchemaOrBool | Form::SchemaOrArray | Form::SchemaOrStrings, _) => self.schema_or(shape, value, path),
             _ => Err(self.mismatch(shape, value, path, false)),
         }
@@ -262,10 +282,18 @@ impl Decoder<'_> {
             (Form::SchemaOrStrings, Value::Array(list)) => {
                 list.iter_mut().try_for_each(|item| self.element(&STRING, item, &here))
             }
-            _ => Err(self.mismatch(shape, value, &here, false)),
+            // Neither: Go leaves it unset without a word.
+            _ => {
+                *value = Value::Null;
+                Ok(())
+            }
         };
         self.silent = was_silent;
-        result
+        // An own unmarshaller's mismatch is told with the field it was called for.
+        result.map_err(|error| match error {
+            Mismatch::Type { found, expected, .. } => Mismatch::Type { found, target: path.target(), expected },
+            other => other,
+        })
     }
 
     fn mismatch(&self, shape: &Shape, value: &Value, path: &Path<'_>, spelled: bool) -> Mismatch {
@@ -284,16 +312,12 @@ fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
     }
 }
 
-fn time_value(value: &mut Value, precision: Precision) -> Result<(), Mismatch> {
-    let Value::String(text) = value else {
-        return Err(Mismatch::Type { found: found(value, false), target: "value".into(), expected: "string".into() });
-    };
+fn time_value(text: &str, precision: Precision) -> Result<Value, Mismatch> {
     let moment = time::parse(text, precision).map_err(Mismatch::Time)?;
-    *value = match moment.format(precision) {
+    Ok(match moment.format(precision) {
         Some(text) if !moment.is_zero() => Value::String(text),
         _ => Value::Null,
-    };
-    Ok(())
+    })
 }
 
 #[cfg(test)]

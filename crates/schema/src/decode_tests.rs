@@ -85,12 +85,12 @@ fn mismatches_are_worded_as_go_words_them() {
         (
             "Pod",
             json!({"metadata":{"creationTimestamp":1}}),
-            "json: cannot unmarshal number into Go value of type string",
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         ),
         (
             "Service",
             json!({"spec":{"ports":[{"targetPort":true}]}}),
-            "json: cannot unmarshal bool into Go value of type int32",
+            "json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32",
         ),
     ] {
         assert_eq!(refused("", "v1", kind, value), error);
@@ -155,6 +155,13 @@ fn nesting_without_end_is_refused() {
     }
     let crd = json!({"spec":{"versions":[{"schema":{"openAPIV3Schema":schema}}]}});
     assert_eq!(refused("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd), Mismatch::Depth.to_string());
+}
+
+#[test]
+fn a_body_of_empty_objects_cannot_take_much_memory() {
+    let owners = |count| json!({"metadata":{"ownerReferences":vec![json!({}); count]}});
+    assert_eq!(refused("", "v1", "ConfigMap", owners(MAX_FILLED + 1)), Mismatch::Empty.to_string());
+    assert!(decoded("", "v1", "ConfigMap", owners(1000)).1.is_empty());
 }
 
 #[test]

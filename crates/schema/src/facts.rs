@@ -8,11 +8,15 @@ use crate::table;
 
 const TABLE: &str = include_str!("../facts/v1.34.txt");
 
-/// Every type of the table. Immutable once parsed; `Facts::builtin()` is shared by the whole process.
+/// Every type of the table. `Facts::builtin()` is shared by the whole process.
 #[derive(Debug)]
 pub struct Facts {
-    /// Sorted by name.
-    pub(crate) types: Vec<Type>,
+    /// Sorted; the place of a name is its `TypeId`, here and in the next two.
+    pub(crate) names: Vec<&'static str>,
+    /// The lines of each type.
+    pub(crate) blocks: Vec<&'static str>,
+    /// Filled on first use: a server that serves ten kinds does not pay for five hundred types.
+    pub(crate) types: Vec<OnceLock<Type>>,
     /// Sorted by group, version, kind.
     pub(crate) kinds: Vec<(Kind, TypeId)>,
 }
@@ -127,11 +131,11 @@ pub enum Form {
 }
 
 impl Facts {
-    /// The table of Kubernetes 1.34, parsed on first use.
-    #[allow(clippy::expect_used)] // the table is part of the program; a test parses it
+    /// The table of Kubernetes 1.34, indexed on first use.
+    #[allow(clippy::expect_used)] // the table is part of the program; a test reads all of it
     pub fn builtin() -> &'static Facts {
         static FACTS: OnceLock<Facts> = OnceLock::new();
-        FACTS.get_or_init(|| table::parse(TABLE).expect("the embedded facts table is well formed"))
+        FACTS.get_or_init(|| table::index(TABLE).expect("the embedded facts table is well formed"))
     }
 
     /// The type of a kind. The option kinds of meta/v1 come with the group of whatever they are sent to, so they are found by kind alone.
@@ -151,15 +155,19 @@ impl Facts {
 
     /// The type named as in the table: `core/v1.PodSpec`, `meta/v1.ObjectMeta`.
     pub fn named(&self, name: &str) -> Option<&Type> {
-        self.types.binary_search_by(|t| t.name.cmp(name)).ok().map(|at| &self.types[at])
+        let at = self.names.binary_search(&name).ok()?;
+        u16::try_from(at).ok().map(|at| self.get(TypeId(at)))
     }
 
+    #[allow(clippy::expect_used)] // as above
     pub fn get(&self, id: TypeId) -> &Type {
-        &self.types[usize::from(id.0)]
+        self.types[usize::from(id.0)]
+            .get_or_init(|| table::read(self, id).expect("the embedded facts table is well formed"))
     }
 
-    pub fn types(&self) -> &[Type] {
-        &self.types
+    /// All types; reads those that nobody asked for yet.
+    pub fn types(&self) -> impl Iterator<Item = &Type> {
+        (0..).map(TypeId).take(self.types.len()).map(|id| self.get(id))
     }
 
     /// The struct a field holds, by itself or as element of its list or map: the next step of a path into an object.

@@ -12,4 +12,3 @@ pub mod time;
 
 pub use decode::{Decoded, Mismatch, decode};
 pub use facts::{Facts, Field, Form, Kind, ListType, Part, PartOf, Shape, Type, TypeId};
-pub use table::TableError;

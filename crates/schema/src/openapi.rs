@@ -13,6 +13,11 @@ use crate::facts::Facts;
 
 pub use gnostic::v2_protobuf;
 
+/// What clients ask for to get [`v2_protobuf`], and what the answer must be called instead: `@` is not allowed in a media type,
+/// and Go clients refuse an answer that has it.
+pub const V2_PROTOBUF_ACCEPT: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// One served resource, as the documents need to know it.
 #[derive(Clone, Debug)]
 pub struct Resource<'a> {

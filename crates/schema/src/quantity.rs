@@ -8,8 +8,6 @@ pub enum QuantityError {
     Format,
     #[error("unable to parse quantity's suffix")]
     Suffix,
-    #[error("unable to parse numeric part of quantity")]
-    Numeric,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,40 +17,74 @@ enum Style {
     Binary,
 }
 
-/// Digits (trailing zeros apart) kept as they are whatever the exponent; longer numbers are rounded up to nano units and capped.
-/// Two fewer than a 64-bit mantissa holds, because the canonical exponent is a multiple of three.
-const EXACT_DIGITS: usize = 16;
+/// Digits that Go parses the short way; only such numbers keep the spelling the user gave them.
+const SHORT_DIGITS: usize = 18;
+/// No quantity is finer than nano units.
+const FINEST: i64 = -9;
 const CAP: i128 = i64::MAX as i128;
 const NANO: i128 = 1_000_000_000;
 
 /// The form the API writes for a quantity the user wrote.
 pub fn canonical(text: &str) -> Result<String, QuantityError> {
-    let (negative, digits, decimals, suffix) = split(text)?;
+    if text.is_empty() {
+        return Err(QuantityError::Format);
+    }
+    let (sign, whole, decimals, suffix) = split(text)?;
     let (style, exponent) = style_of(suffix)?;
-    let (value, scale) = measure(&digits, decimals, style, exponent);
-    Ok(render(if negative { -value } else { value }, scale, style))
+    if keeps_spelling(whole, decimals, style, exponent) {
+        return Ok(text.to_owned());
+    }
+    let digits = format!("{whole}{decimals}");
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Ok("0".into());
+    }
+    let places = decimals.len() as i64;
+    Ok(match style {
+        Style::Binary => binary(sign, digits, places, exponent),
+        Style::Decimal | Style::Exponent => decimal(sign, digits, i64::from(exponent) - places, style),
+    })
 }
 
-/// Sign, all digits without leading zeros, how many of them are decimals, and the suffix.
-fn split(text: &str) -> Result<(bool, String, usize, &str), QuantityError> {
-    let (negative, unsigned) = match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
+/// Sign, digits before and after the point, suffix. Either side of the point, or both, may be missing.
+fn split(text: &str) -> Result<(&'static str, &str, &str, &str), QuantityError> {
+    let (sign, unsigned) = match text.as_bytes().first() {
+        Some(b'-') => ("-", &text[1..]),
+        Some(b'+') => ("", &text[1..]),
+        _ => ("", text),
     };
-    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-    if decimals.contains('.') || (whole.is_empty() && decimals.is_empty()) {
+    let digits_end = |text: &str| text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+    let (whole, rest) = unsigned.split_at(digits_end(unsigned));
+    let (decimals, suffix) = match rest.strip_prefix('.') {
+        Some(after) => after.split_at(digits_end(after)),
+        None => ("", rest),
+    };
+    let exponent = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+    if exponent.bytes().any(|b| !b.is_ascii_digit()) {
         return Err(QuantityError::Format);
     }
-    let shape = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let shape = shape.strip_prefix(['-', '+']).unwrap_or(shape);
-    if shape.bytes().any(|b| !b.is_ascii_digit()) {
-        return Err(QuantityError::Format);
+    Ok((sign, whole.trim_start_matches('0'), decimals, suffix))
+}
+
+/// Go does not rewrite a number that it can see to be canonical, nor some that are nearly so (`1.`, `1.500`).
+fn keeps_spelling(whole: &str, decimals: &str, style: Style, exponent: i32) -> bool {
+    match style {
+        Style::Binary => {
+            let room = 14 - whole.len() as i64 - i64::from(exponent) * 3 / 10;
+            decimals.is_empty() && room >= 0 && whole.parse::<i64>().is_ok_and(|value| value & 7 != 0)
+        }
+        Style::Decimal | Style::Exponent => {
+            let scale = i64::from(exponent) - decimals.len() as i64;
+            let last_three = decimals.len() >= 3 && decimals.ends_with("000")
+                || decimals.len() < 3 && format!("{whole}{decimals}").ends_with("000");
+            !whole.is_empty()
+                && whole.len() + decimals.len() <= SHORT_DIGITS
+                && scale >= FINEST
+                && scale % 3 == 0
+                && !last_three
+        }
     }
-    let digits = format!("{}{}", whole, decimals);
-    Ok((negative, digits.trim_start_matches('0').to_owned(), decimals.len(), suffix))
 }
 
 fn style_of(suffix: &str) -> Result<(Style, i32), QuantityError> {
@@ -80,107 +112,84 @@ fn style_of(suffix: &str) -> Result<(Style, i32), QuantityError> {
     })
 }
 
-/// The amount as `value * 10^scale`.
-fn measure(digits: &str, decimals: usize, style: Style, exponent: i32) -> (i128, i32) {
-    if digits.is_empty() {
-        return (0, 0);
-    }
-    let places = i32::try_from(decimals).unwrap_or(i32::MAX);
-    let (two, ten) = match style {
-        Style::Binary => (exponent, places.saturating_neg()),
-        Style::Decimal | Style::Exponent => (0, exponent.saturating_sub(places)),
-    };
-    let short = digits.trim_end_matches('0');
-    let zeros = i32::try_from(digits.len() - short.len()).unwrap_or(i32::MAX);
-    if short.len() <= EXACT_DIGITS && two == 0 && ten.saturating_add(zeros) >= -9 {
-        return (short.parse().unwrap_or(CAP), ten.saturating_add(zeros));
-    }
-    // In nano units, rounded up; what does not fit the widest integer is far above the cap.
-    let mut nanos = match digits.len() {
-        ..=37 => digits.parse::<i128>().ok().and_then(|v| v.checked_mul(1 << two)),
-        _ => None,
-    };
-    let mut shift = ten.saturating_add(9);
-    while shift > 0 && nanos.is_some() {
-        nanos = nanos.and_then(|v| v.checked_mul(10));
-        shift -= 1;
-    }
-    let mut inexact = false;
-    while shift < 0 {
-        match nanos {
-            Some(0) => break,
-            Some(v) => {
-                inexact |= v % 10 != 0;
-                nanos = Some(v / 10);
-            }
-            // More digits than fit: drop them from the text instead.
-            None => return long(digits, two, shift),
+/// `digits * 10^scale`, rounded up to nano units; as many digits as there are, no cap.
+fn decimal(sign: &str, digits: &str, mut scale: i64, style: Style) -> String {
+    let mut digits = digits.to_owned();
+    if scale < FINEST {
+        let drop = usize::try_from(FINEST - scale).unwrap_or(usize::MAX);
+        let dropped = digits.split_off(digits.len().saturating_sub(drop));
+        if dropped.bytes().any(|b| b != b'0') {
+            digits = increment(&digits);
         }
-        shift += 1;
+        scale = FINEST;
     }
-    let nanos = nanos.map(|v| v + i128::from(inexact)).filter(|v| *v <= CAP * NANO).unwrap_or(CAP * NANO);
-    (nanos, -9)
-}
-
-/// A number with a tail of decimals too long to hold: only whole nano units are left of it.
-fn long(digits: &str, two: i32, shift: i32) -> (i128, i32) {
-    let drop = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);
-    // Keep ten digits more than needed so that the binary factor still multiplies an exact enough number.
-    let keep = digits.len().saturating_sub(drop.saturating_sub(20));
-    let kept = &digits[..keep.min(digits.len())];
-    let left = i32::try_from(drop - (digits.len() - kept.len())).unwrap_or(i32::MAX);
-    let value = if kept.len() > 37 { None } else { kept.parse::<i128>().ok().and_then(|v| v.checked_mul(1 << two)) };
-    match value {
-        None if kept.is_empty() => (1, -9),
-        None => (CAP * NANO, -9),
-        Some(mut v) => {
-            for _ in 0..left.min(40) {
-                v /= 10;
-            }
-            ((v + 1).min(CAP * NANO), -9)
-        }
-    }
-}
-
-fn render(value: i128, scale: i32, style: Style) -> String {
-    if value == 0 {
-        return "0".into();
-    }
-    if style == Style::Binary {
-        let whole = (scale..0).try_fold(value, |v, _| (v % 10 == 0).then_some(v / 10));
-        if let Some(mut whole) = whole.filter(|w| !(-1023..=1023).contains(w)) {
-            let mut unit = 0;
-            while whole % 1024 == 0 && unit < 6 {
-                whole /= 1024;
-                unit += 1;
-            }
-            return format!("{whole}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][unit]);
-        }
-    }
-    let (mut value, mut scale) = (value, scale);
-    while value % 10 == 0 {
-        value /= 10;
-        scale = scale.saturating_add(1);
-    }
-    while scale.rem_euclid(3) != 0 {
-        value *= 10;
+    let kept = digits.trim_end_matches('0').len();
+    scale += (digits.len() - kept) as i64;
+    digits.truncate(kept);
+    while scale % 3 != 0 {
+        digits.push('0');
         scale -= 1;
     }
-    let style = if style == Style::Binary { Style::Decimal } else { style };
     let suffix = match (style, scale) {
         (_, 0) => "",
-        (Style::Decimal, -9) => "n",
-        (Style::Decimal, -6) => "u",
-        (Style::Decimal, -3) => "m",
-        (Style::Decimal, 3) => "k",
-        (Style::Decimal, 6) => "M",
-        (Style::Decimal, 9) => "G",
-        (Style::Decimal, 12) => "T",
-        (Style::Decimal, 15) => "P",
-        (Style::Decimal, 18) => "E",
-        _ => return format!("{value}e{scale}"),
+        (Style::Exponent, _) => return format!("{sign}{digits}e{scale}"),
+        (_, -9) => "n",
+        (_, -6) => "u",
+        (_, -3) => "m",
+        (_, 3) => "k",
+        (_, 6) => "M",
+        (_, 9) => "G",
+        (_, 12) => "T",
+        (_, 15) => "P",
+        (_, 18) => "E",
+        _ => return format!("{sign}{digits}e{scale}"),
     };
-    format!("{value}{suffix}")
+    format!("{sign}{digits}{suffix}")
+}
+
+fn increment(digits: &str) -> String {
+    let nines = digits.len() - digits.trim_end_matches('9').len();
+    let (head, _) = digits.split_at(digits.len() - nines);
+    let head = match head.as_bytes().split_last() {
+        Some((last, rest)) => format!("{}{}", String::from_utf8_lossy(rest), char::from(last + 1)),
+        None => "1".into(),
+    };
+    format!("{head}{}", "0".repeat(nines))
+}
+
+/// `digits * 10^-places * 2^exponent`, capped; in binary units when that loses nothing.
+fn binary(sign: &str, digits: &str, places: i64, exponent: i32) -> String {
+    let nanos = binary_nanos(digits, places, exponent);
+    let whole = nanos / NANO;
+    if nanos % NANO != 0 || whole < 1024 {
+        return decimal(sign, &nanos.to_string(), FINEST, Style::Decimal);
+    }
+    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let unit = usize::try_from(whole.trailing_zeros() / 10).unwrap_or(0).min(units.len() - 1);
+    format!("{sign}{}{}", whole >> (10 * unit), units[unit])
+}
+
+fn binary_nanos(digits: &str, places: i64, exponent: i32) -> i128 {
+    let places = usize::try_from(places).unwrap_or(usize::MAX);
+    let (whole, decimals) = digits.split_at(digits.len().saturating_sub(places));
+    // The fraction to 19 places, rounded up, so that times 2^60 it still fits; finer fractions of large units mean nothing.
+    let leading = places - decimals.len();
+    let keep = decimals.len().min(19usize.saturating_sub(leading));
+    let cut = decimals.as_bytes()[keep..].iter().any(|b| *b != b'0');
+    let mut fraction: i128 = decimals[..keep].parse().unwrap_or(0);
+    for _ in leading + keep..19 {
+        fraction *= 10;
+    }
+    let fraction = (fraction + i128::from(cut || (leading > 19 && !decimals.is_empty()))).checked_mul(1 << exponent);
+    // 19 places to 9: divide by ten digits, rounding up.
+    let fraction = fraction.map(|f| f / 10_000_000_000 + i128::from(f % 10_000_000_000 != 0));
+    let whole = if whole.len() > 19 { None } else { whole.parse().or_else(|_| "0".parse::<i128>()).ok() };
+    whole
+        .and_then(|w| w.checked_mul(1 << exponent)?.checked_mul(NANO))
+        .zip(fraction)
+        .and_then(|(w, f)| w.checked_add(f))
+        .filter(|nanos| *nanos <= CAP * NANO)
+        .unwrap_or(CAP * NANO)
 }
 
 #[cfg(test)]
@@ -202,16 +211,26 @@ mod tests {
             ("0.5Ki", "512"),
             ("2000", "2k"),
             ("1e3", "1e3"),
-            ("1E3", "1e3"),
+            ("1E3", "1E3"),
             ("12e4", "120e3"),
             ("1E", "1E"),
             ("-1500m", "-1500m"),
             ("+1.50", "1500m"),
             (".5", "500m"),
-            ("1.", "1"),
+            ("1.", "1."),
+            ("1.500", "1.500"),
+            ("2.000", "2"),
             ("0.0000000001", "1n"),
-            ("99999999999999999999", "9223372036854775807"),
+            ("99999999999999999999", "99999999999999999999"),
             ("1.00000000000000000000000000000000000000000001", "1000000001n"),
+            ("0.9999999999", "1"),
+            ("100E", "100E"),
+            ("e3", "0"),
+            ("-", "0"),
+            ("10Ei", "9223372036854775807"),
+            ("1.5Ei", "1536Pi"),
+            ("0.1Ki", "102400m"),
+            ("0.00000000000000000001Gi", "1n"),
         ] {
             assert_eq!(canonical(text).as_deref(), Ok(out), "{text}");
         }
@@ -219,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused() {
-        for text in ["", ".", "-", "1.2.3", "1 Gi", "Gi", "1x", "1Gii", "0x10"] {
+        for text in ["", "1.2.3", "1 Gi", "1x", "1Gii", "0x10", "1e", "é"] {
             assert!(canonical(text).is_err(), "{text}");
         }
     }

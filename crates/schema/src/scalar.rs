@@ -29,6 +29,19 @@ pub(crate) fn base64(text: &str) -> Result<Cow<'_, str>, usize> {
     }
 }
 
+/// Writes standard base64.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = usize::try_from(word >> (18 - 6 * at) & 63).unwrap_or(0);
+            out.push(if at <= chunk.len() { char::from(ALPHABET[digit]) } else { '=' });
+        }
+    }
+    out
+}
+
 /// `at` stands behind the first `=`; returns where the text must end.
 fn padding(bytes: &[u8], at: usize, in_quantum: usize) -> Result<usize, usize> {
     let skip = |mut at: usize| {
@@ -95,6 +108,10 @@ mod tests {
         for good in ["", "aGVsbG8=", "aGVsbA==", "aGVs"] {
             assert_eq!(base64(good).as_deref(), Ok(good));
         }
+        assert_eq!(
+            (to_base64(b""), to_base64(b"hello"), to_base64(b"hell")),
+            ("".into(), "aGVsbG8=".into(), "aGVsbA==".into())
+        );
         assert_eq!(base64("aGVs\nbG8=\n").as_deref(), Ok("aGVsbG8="));
         assert_eq!(base64("aGVsbG9=").as_deref(), Ok("aGVsbG8="));
         assert_eq!(base64("not base64"), Err(3));

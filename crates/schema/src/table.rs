@@ -1,60 +1,93 @@
 //! Reads the facts table: a line per type, an indented line per field. The grammar is told in the table's head.
+//!
+//! Loading only finds where each type stands; a type's fields are read when it is first asked for.
 
-use thiserror::Error;
+use std::sync::OnceLock;
 
 use crate::facts::{Facts, Field, Form, Kind, ListType, Part, PartOf, Shape, Type, TypeId};
 
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("facts table, line {line}: {what}")]
-pub struct TableError {
-    pub line: usize,
+/// What is wrong with a table, for whoever changes its generator.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TableError {
+    /// The type it is wrong in.
+    pub of: &'static str,
     pub what: &'static str,
 }
 
-/// A type as its lines say it, before embedded structs are flattened.
-struct Draft {
-    fields: Vec<Field>,
-    embedded: Vec<(TypeId, u32)>,
-}
-
-pub(crate) fn parse(table: &'static str) -> Result<Facts, TableError> {
-    let names: Vec<&'static str> =
-        table.lines().filter(|l| !l.starts_with([' ', '#'])).filter_map(|l| l.split(' ').next()).collect();
-    if !names.is_sorted() || names.len() > usize::from(u16::MAX) {
-        return Err(TableError { line: 0, what: "types are not sorted by name, or too many" });
-    }
-    let mut types: Vec<Type> = Vec::with_capacity(names.len());
-    let mut drafts: Vec<Draft> = Vec::with_capacity(names.len());
-    for (at, text) in table.lines().enumerate() {
-        let fail = |what| TableError { line: at + 1, what };
-        if text.starts_with('#') {
+/// Finds the types of a table.
+pub(crate) fn index(table: &'static str) -> Result<Facts, TableError> {
+    let (mut names, mut blocks, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rest = table;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if line.starts_with('#') {
+            rest = after;
             continue;
         }
-        match text.strip_prefix(' ') {
-            None => {
-                types.push(title(text, types.len()).map_err(fail)?);
-                drafts.push(Draft { fields: Vec::new(), embedded: Vec::new() });
-            }
-            Some(rest) => {
-                let draft = drafts.last_mut().ok_or_else(|| fail("a field before the first type"))?;
-                field(rest, &names, draft).map_err(fail)?;
+        let fields = after.len() - skip_fields(after).len();
+        let (block, after) = rest.split_at(rest.len() - after.len() + fields);
+        rest = after;
+        let name = line.split(' ').next().unwrap_or_default();
+        let fail = |what| TableError { of: name, what };
+        let id = TypeId(u16::try_from(names.len()).map_err(|_| fail("too many types"))?);
+        if names.last().is_some_and(|last| *last >= name) {
+            return Err(fail("types are not sorted by name"));
+        }
+        if let (Some(kind), _) = title(line).map_err(fail)? {
+            kinds.push((kind, id));
+        }
+        names.push(name);
+        blocks.push(block);
+    }
+    kinds.sort_unstable();
+    let types = names.iter().map(|_| OnceLock::new()).collect();
+    Ok(Facts { names, blocks, types, kinds })
+}
+
+fn skip_fields(mut text: &str) -> &str {
+    while text.starts_with(' ') {
+        text = text.split_once('\n').map_or("", |(_, after)| after);
+    }
+    text
+}
+
+/// Reads one type; the types embedded in it are read with it.
+pub(crate) fn read(facts: &Facts, id: TypeId) -> Result<Type, TableError> {
+    let name = facts.names[usize::from(id.0)];
+    let fail = |what| TableError { of: name, what };
+    let mut lines = facts.blocks[usize::from(id.0)].lines();
+    let (kind, atomic) = title(lines.next().unwrap_or_default()).map_err(fail)?;
+    let mut ty = Type { id, name, kind, atomic, fields: Vec::new(), parts: Vec::new(), always: Vec::new() };
+    for line in lines {
+        match member(line.trim_start(), &facts.names).map_err(fail)? {
+            Member::Field(field) => ty.fields.push(field),
+            Member::Embedded(inner, tag) => {
+                // The inner fields are the type's own in JSON; their tags are the embedded message's.
+                ty.fields.extend(facts.get(inner).fields.iter().map(|f| Field { tag: 0, ..f.clone() }));
+                if tag != 0 {
+                    ty.parts.push(Part { tag, of: PartOf::Embedded(inner) });
+                }
             }
         }
     }
-    for (at, ty) in types.iter_mut().enumerate() {
-        complete(ty, at, &drafts);
+    ty.fields.sort_by_key(|f| f.name);
+    ty.fields.shrink_to_fit();
+    for (index, field) in (0u16..).zip(&ty.fields) {
+        if field.tag != 0 {
+            ty.parts.push(Part { tag: field.tag, of: PartOf::Field(index) });
+        }
+        if field.written_always() {
+            ty.always.push(index);
+        }
     }
-    let mut kinds: Vec<(Kind, TypeId)> = types.iter().filter_map(|t| t.kind.map(|k| (k, t.id))).collect();
-    kinds.sort_unstable();
-    Ok(Facts { types, kinds })
+    ty.parts.sort_by_key(|p| p.tag);
+    Ok(ty)
 }
 
-fn title(text: &'static str, at: usize) -> Result<Type, &'static str> {
-    let mut words = text.split(' ');
-    let name = words.next().unwrap_or_default();
+fn title(line: &'static str) -> Result<(Option<Kind>, bool), &'static str> {
     let mut kind = None;
     let mut atomic = false;
-    for word in words {
+    for word in line.split(' ').skip(1) {
         match word.split_once('=') {
             Some(("kind", gvk)) => {
                 let mut parts = gvk.split('/');
@@ -67,11 +100,16 @@ fn title(text: &'static str, at: usize) -> Result<Type, &'static str> {
             _ => return Err("unknown word after a type"),
         }
     }
-    let id = TypeId(u16::try_from(at).map_err(|_| "too many types")?);
-    Ok(Type { id, name, kind, atomic, fields: Vec::new(), parts: Vec::new(), always: Vec::new() })
+    Ok((kind, atomic))
 }
 
-fn field(text: &'static str, names: &[&'static str], draft: &mut Draft) -> Result<(), &'static str> {
+enum Member {
+    Field(Field),
+    /// An embedded struct with the tag of its message.
+    Embedded(TypeId, u32),
+}
+
+fn member(text: &'static str, names: &[&'static str]) -> Result<Member, &'static str> {
     let mut words = text.splitn(5, ' ');
     let (Some(name), Some(ty), Some(tag), Some(flags)) = (words.next(), words.next(), words.next(), words.next())
     else {
@@ -81,8 +119,7 @@ fn field(text: &'static str, names: &[&'static str], draft: &mut Draft) -> Resul
     let shape = shape(ty, names)?;
     if name == "^" {
         let Form::Struct(id) = shape.form else { return Err("only structs are embedded") };
-        draft.embedded.push((id, tag));
-        return Ok(());
+        return Ok(Member::Embedded(id, tag));
     }
     let mut field = Field {
         name,
@@ -120,8 +157,7 @@ fn field(text: &'static str, names: &[&'static str], draft: &mut Draft) -> Resul
             _ => return Err("unknown word after a field"),
         }
     }
-    draft.fields.push(field);
-    Ok(())
+    Ok(Member::Field(field))
 }
 
 fn shape(text: &'static str, names: &[&'static str]) -> Result<Shape, &'static str> {
@@ -175,36 +211,6 @@ fn go_name(text: &'static str) -> (Option<&'static str>, &'static str) {
     }
 }
 
-/// Flattens embedded structs into the JSON fields and indexes the protobuf members.
-fn complete(ty: &mut Type, at: usize, drafts: &[Draft]) {
-    fn flatten(at: usize, drafts: &[Draft], into: &mut Vec<Field>, own: bool) {
-        // Only the type's own fields answer to its protobuf tags; those of embedded structs belong to the embedded message.
-        into.extend(drafts[at].fields.iter().map(|f| Field { tag: if own { f.tag } else { 0 }, ..f.clone() }));
-        for (id, _) in &drafts[at].embedded {
-            flatten(usize::from(id.0), drafts, into, false);
-        }
-    }
-    flatten(at, drafts, &mut ty.fields, true);
-    ty.fields.sort_by_key(|f| f.name);
-    for (index, field) in (0u16..).zip(&ty.fields) {
-        if field.tag != 0 {
-            ty.parts.push(Part { tag: field.tag, of: PartOf::Field(index) });
-        }
-        if field.written_always() {
-            ty.always.push(index);
-        }
-    }
-    ty.parts.extend(
-        drafts[at]
-            .embedded
-            .iter()
-            .filter(|(_, tag)| *tag != 0)
-            .map(|(id, tag)| Part { tag: *tag, of: PartOf::Embedded(*id) }),
-    );
-    ty.parts.sort_by_key(|p| p.tag);
-    ty.fields.shrink_to_fit();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,17 +241,24 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_table_is_refused_with_its_line() {
-        for (table, line) in
-            [("# head\n x string 1 -\n", 2), ("a\n x what 1 -\n", 2), ("a\n x string one -\n", 2), ("b\na\n", 0)]
+    fn a_broken_table_is_refused_with_the_type_it_is_wrong_in() {
+        let error = |table| match index(table) {
+            Ok(facts) => read(&facts, TypeId(0)).map(|_| ()).unwrap_err(),
+            Err(error) => error,
+        };
+        for table in
+            ["# head\na\n x what 1 -\n", "a\n x string one -\n", "a\n x string 1\n", "a odd\n", "b\na\n", "a\na\n"]
         {
-            assert_eq!(parse(table).unwrap_err().line, line, "{table}");
+            assert_eq!(error(table).of, "a", "{table}");
         }
     }
 
     #[test]
-    fn every_type_is_sorted_and_its_fields_are_unique() {
-        for ty in Facts::builtin().types() {
+    fn every_type_reads_and_its_fields_are_unique() {
+        let facts = Facts::builtin();
+        assert!(facts.types().count() > 400);
+        for id in (0..).map(TypeId).take(facts.types().count()) {
+            let ty = read(facts, id).unwrap();
             assert!(ty.fields.is_sorted_by(|a, b| a.name < b.name), "{}", ty.name);
             assert!(ty.parts.is_sorted_by(|a, b| a.tag < b.tag), "{}", ty.name);
         }

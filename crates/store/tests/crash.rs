@@ -1,4 +1,10 @@
 //! The machine stops at every single disk operation of a scripted life, and what the next start finds is checked: F-1, F-2.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a broken expectation is the test's failure"
+)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -178,6 +184,11 @@ async fn recover(fs: SimFs, keys: &Arc<KeyRing>, truth: &mut Truth, seed: u64, w
         truth.acknowledged.insert(r, told);
     }
     truth.uncertain.clear();
+    truth.highest_seen = store.revision();
+    let shown =
+        Store::embedded(Arc::new(fs.after_crash(seed * 1000 + truth.highest_seen)), Path::new(DIR), options(keys))
+            .expect("opens again");
+    check(&shown, truth, &format!("{what}, crashed again after it was shown")).await;
     for n in 0..6 {
         let next = put(&key("plain", &format!("n/{n}")), Expect::Anything, vec![b'a'; 800]);
         assert!(write(&store, truth, next).await, "{what}: takes no writes");

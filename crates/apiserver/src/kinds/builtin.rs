@@ -66,12 +66,8 @@ static SECRET: Behaviour = Behaviour {
     ..PLAIN
 };
 
-static SERVICE_ACCOUNT: Behaviour = Behaviour {
-    returns_deleted: true,
-    columns: columns::SERVICE_ACCOUNT,
-    cells: columns::service_account,
-    ..PLAIN
-};
+static SERVICE_ACCOUNT: Behaviour =
+    Behaviour { returns_deleted: true, columns: columns::SERVICE_ACCOUNT, cells: columns::service_account, ..PLAIN };
 
 static LEASE: Behaviour = Behaviour {
     create_on_update: true,

@@ -25,12 +25,16 @@ pub fn validate(kind: &Kind, object: &Object) -> FieldErrors {
     let rule = kind.behaviour.name;
     let generate = object.meta_text("generateName");
     if !generate.is_empty() {
-        errors.extend(rule(generate, true).into_iter().map(|m| FieldError::invalid("metadata.generateName", generate, m)));
+        errors.extend(
+            rule(generate, true).into_iter().map(|m| FieldError::invalid("metadata.generateName", generate, m)),
+        );
     }
     if object.name().is_empty() {
         errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     } else {
-        errors.extend(rule(object.name(), false).into_iter().map(|m| FieldError::invalid("metadata.name", object.name(), m)));
+        errors.extend(
+            rule(object.name(), false).into_iter().map(|m| FieldError::invalid("metadata.name", object.name(), m)),
+        );
     }
     let namespace = object.namespace();
     if kind.namespaced {
@@ -88,7 +92,11 @@ fn owners(object: &Object, errors: &mut FieldErrors) {
             }
         }
         if owner.api_version == "v1" && owner.kind == "Event" {
-            errors.push(FieldError::invalid("metadata.ownerReferences", raw.clone(), "/v1, Kind=Event is disallowed from being an owner"));
+            errors.push(FieldError::invalid(
+                "metadata.ownerReferences",
+                raw.clone(),
+                "/v1, Kind=Event is disallowed from being an owner",
+            ));
         }
         controllers += usize::from(raw.get("controller").and_then(Value::as_bool).unwrap_or_default());
     }
@@ -105,7 +113,8 @@ pub const ORPHAN: &str = "orphan";
 fn finalizers(object: &Object, errors: &mut FieldErrors) {
     for finalizer in object.finalizers() {
         let wrong = name::qualified_name(finalizer);
-        let bare = wrong.is_empty() && !finalizer.contains('/') && ![FOREGROUND, ORPHAN, "kubernetes"].contains(&finalizer);
+        let bare =
+            wrong.is_empty() && !finalizer.contains('/') && ![FOREGROUND, ORPHAN, "kubernetes"].contains(&finalizer);
         errors.extend(wrong.into_iter().map(|m| FieldError::invalid("metadata.finalizers", finalizer, m)));
         if bare {
             errors.push(FieldError::invalid(

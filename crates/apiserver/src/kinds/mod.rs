@@ -7,9 +7,9 @@ mod rules;
 
 pub use builtin::SEALED;
 
+use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object};
-use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -167,10 +167,8 @@ pub struct Registry {
 impl Registry {
     pub fn builtin() -> Self {
         let kinds: Vec<Arc<Kind>> = builtin::kinds().into_iter().map(Arc::new).collect();
-        let by_resource = kinds
-            .iter()
-            .map(|k| ((k.group.clone(), k.version.clone(), k.plural.clone()), k.clone()))
-            .collect();
+        let by_resource =
+            kinds.iter().map(|k| ((k.group.clone(), k.version.clone(), k.plural.clone()), k.clone())).collect();
         // The kind that is stored as it is served speaks for the collection.
         let stored = kinds.iter().filter(|k| k.stored_as.is_none());
         let by_collection = stored.map(|k| (k.collection.clone(), k.clone())).collect();

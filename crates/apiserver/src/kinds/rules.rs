@@ -60,7 +60,11 @@ pub fn config_map(object: &Object) -> FieldErrors {
     for (key, value) in map(object, "data").into_iter().flatten() {
         config_key("data", key, &mut errors);
         if binary.is_some_and(|b| b.contains_key(key)) {
-            errors.push(FieldError::invalid(format!("data[{key}]"), key.as_str(), "duplicate of key present in binaryData"));
+            errors.push(FieldError::invalid(
+                format!("data[{key}]"),
+                key.as_str(),
+                "duplicate of key present in binaryData",
+            ));
         }
         size += value.as_str().map_or(0, str::len);
     }
@@ -196,7 +200,11 @@ pub fn lease(object: &Object) -> FieldErrors {
 
 /// A core/v1 event must be about something in its own namespace; cluster-scoped subjects live in `default`.
 pub fn event(object: &Object) -> FieldErrors {
-    if text(object, "eventTime").is_empty() { about(object, "involvedObject") } else { new_style(object, "involvedObject") }
+    if text(object, "eventTime").is_empty() {
+        about(object, "involvedObject")
+    } else {
+        new_style(object, "involvedObject")
+    }
 }
 
 pub fn new_event(object: &Object) -> FieldErrors {
@@ -205,7 +213,11 @@ pub fn new_event(object: &Object) -> FieldErrors {
 
 fn about(object: &Object, field: &str) -> FieldErrors {
     let namespace = map(object, field).and_then(|m| m.get("namespace")).and_then(Value::as_str).unwrap_or_default();
-    let fits = if namespace.is_empty() { ["default", "kube-system"].contains(&object.namespace()) } else { namespace == object.namespace() };
+    let fits = if namespace.is_empty() {
+        ["default", "kube-system"].contains(&object.namespace())
+    } else {
+        namespace == object.namespace()
+    };
     if fits {
         Vec::new()
     } else {
