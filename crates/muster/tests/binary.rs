@@ -1,4 +1,5 @@
 //! The binary as a user meets it: starting, failing clearly, stopping, backups and keys.
+#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,
