@@ -41,11 +41,6 @@ impl Problem {
             Kind::Storage => 5,
         })
     }
-
-    #[cfg(test)]
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
 }
 
 impl fmt::Display for Problem {

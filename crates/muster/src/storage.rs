@@ -2,7 +2,10 @@
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use store::{History, KeyRing, RealFs, Store};
+use store::{
+    History, KeyRing, RealFs, Store,
+    etcd::{Config, Login, Tls},
+};
 
 use crate::{
     cli::{Apiserver, Backend, Data},
@@ -49,15 +52,40 @@ pub async fn open(flags: &Apiserver, dir: &DataDir, keys: Arc<KeyRing>) -> Resul
     match flags.backend {
         Backend::Memory => Ok(Store::memory(options(flags.history, keys))),
         Backend::File => Ok(open_embedded(dir, flags.history, keys)?),
-        Backend::Etcd => etcd(flags).await,
+        Backend::Etcd => Store::etcd(etcd(flags)?, options(flags.history, keys)).await.map_err(|e| {
+            Problem::new(Kind::Failed, "etcd does not serve", e)
+                .next("see that it runs and that --etcd-servers and the other etcd flags fit")
+        }),
     }
 }
 
-async fn etcd(flags: &Apiserver) -> Result<Store, Problem> {
-    if flags.etcd.etcd_servers.is_empty() {
-        return Err(Problem::new(Kind::Configuration, "etcd cannot be used", "--etcd-servers names no server")
-            .next("name one: --etcd-servers=http://127.0.0.1:2379"));
+fn etcd(flags: &Apiserver) -> Result<Config, Problem> {
+    let wrong = |why: String| Problem::new(Kind::Configuration, "etcd cannot be used", why);
+    let etcd = &flags.etcd;
+    if etcd.etcd_servers.is_empty() {
+        return Err(
+            wrong("--etcd-servers names no server".to_owned()).next("name one: --etcd-servers=http://127.0.0.1:2379")
+        );
     }
-    Err(Problem::new(Kind::Configuration, "etcd cannot be used", "this build has no etcd engine")
-        .next("use --backend=file"))
+    let tls = match (&etcd.etcd_cafile, etcd.etcd_servers.iter().any(|url| url.starts_with("https://"))) {
+        (Some(ca), _) => Some(Tls {
+            ca: ca.clone(),
+            identity: etcd.etcd_certfile.clone().zip(etcd.etcd_keyfile.clone()),
+            server_name: None,
+        }),
+        (None, true) => {
+            return Err(wrong(
+                "a server is https, but --etcd-cafile does not say whose certificates to trust".to_owned(),
+            ));
+        }
+        (None, false) => None,
+    };
+    let login = match (&etcd.etcd_user, &etcd.etcd_password_file) {
+        (Some(user), Some(file)) => {
+            let text = fs::read_to_string(file).map_err(|e| wrong(format!("cannot read {}: {e}", file.display())))?;
+            Some(Login { user: user.clone(), password: text.trim_end_matches(['\r', '\n']).to_owned().into() })
+        }
+        _ => None,
+    };
+    Ok(Config { prefix: etcd.etcd_prefix.clone(), tls, login, ..Config::new(etcd.etcd_servers.iter().cloned()) })
 }

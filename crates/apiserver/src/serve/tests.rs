@@ -112,8 +112,8 @@ impl Rig {
         let certificates = Certificates::new(identity.chain().unwrap(), identity.key().unwrap()).unwrap();
         let tls = Tls::new(Arc::clone(&certificates), &[root(&authority)]).unwrap();
         let mut server = Server::new(limits);
-        let plain = server.bind_plain(loopback()).await.unwrap();
-        let tls = server.bind_tls(loopback(), tls).await.unwrap();
+        let plain = free(async |addr| server.bind_plain(addr).await).await;
+        let tls = free(async |addr| server.bind_tls(addr, tls.clone()).await).await;
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let (send, waiting) = mpsc::unbounded_channel();
         let echo = Echo {
@@ -159,8 +159,17 @@ impl Rig {
     }
 }
 
-fn loopback() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 0))
+/// Binds a port below the range the system hands out by itself.
+async fn free(mut bind: impl AsyncFnMut(SocketAddr) -> Result<SocketAddr, BindError>) -> SocketAddr {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let start = 10_000 + std::process::id() as usize % 400 * 20;
+    loop {
+        let port = u16::try_from(start + NEXT.fetch_add(1, Relaxed)).unwrap();
+        match bind(SocketAddr::from(([127, 0, 0, 1], port))).await {
+            Err(BindError::InUse { .. }) => continue,
+            outcome => return outcome.unwrap(),
+        }
+    }
 }
 
 fn root(authority: &Authority) -> CertificateDer<'static> {
@@ -482,7 +491,7 @@ async fn more_connections_than_allowed_wait_for_a_place() {
 #[tokio::test]
 async fn listening_fails_clearly() {
     let mut server = Server::new(Limits::default());
-    let taken = server.bind_plain(loopback()).await.unwrap();
+    let taken = free(async |addr| server.bind_plain(addr).await).await;
     let error = server.bind_plain(taken).await.unwrap_err();
     assert!(matches!(error, BindError::InUse { .. }) && error.to_string().contains(&taken.to_string()), "{error}");
     for open in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
