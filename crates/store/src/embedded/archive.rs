@@ -56,15 +56,17 @@ impl FileArchive {
     /// Removes files that the newest snapshot replaces.
     fn sweep(&self) -> Result<()> {
         let io = |what: &Path, e| Error::io(format!("removing {}", what.display()), e);
-        let mut segments = held!(self.segments.lock());
-        while segments.len() > 1 && segments[1].first <= self.snapshot.0 + 1 {
-            let path = segments[0].path.clone();
+        let replaced = || match &held!(self.segments.lock())[..] {
+            [old, next, ..] if next.first <= self.snapshot.0 + 1 => Some(old.path.clone()),
+            _ => None,
+        };
+        // Not under the lock, which the writer needs: removing a large file takes its time.
+        while let Some(path) = replaced() {
             match self.fs.remove(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, error)),
-                _ => drop(segments.remove(0)),
+                _ => drop(held!(self.segments.lock()).remove(0)),
             }
         }
-        drop(segments);
         for name in self.fs.list(&self.dir).map_err(|e| io(&self.dir, e))? {
             if named(&name, ".snap").is_some_and(|revision| revision < self.snapshot.0) {
                 let path = self.dir.join(name);
