@@ -134,7 +134,7 @@ impl Inner {
                     out
                 })
             }
-            ["api", version] => self.resources("", version),
+            ["api", version] => Some(self.resources("", version).ok_or_else(Status::no_such_resource)?),
             ["apis", group, version] => self.resources(group, version),
             _ => return Err(Status::no_such_resource()),
         };

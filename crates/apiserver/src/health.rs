@@ -58,7 +58,6 @@ impl Inner {
         let query = Query::parse(query);
         let excluded = query.get("exclude").unwrap_or_default().to_owned();
         let mut results = self.health.run(endpoint);
-        results.retain(|(name, _)| *name != excluded);
         if !only.is_empty() {
             let wanted = only.join("/");
             results.retain(|(name, _)| *name == wanted);
@@ -68,13 +67,14 @@ impl Inner {
                 Some((_, Err(why))) => render::text(500, format!("internal server error: {why}\n")),
             };
         }
-        let failed = results.iter().any(|(_, r)| r.is_err());
+        let failed = results.iter().any(|(name, r)| r.is_err() && *name != excluded);
         if !failed && query.get("verbose").is_none() {
             return render::text(200, "ok");
         }
         let mut text = String::new();
         for (name, result) in &results {
             match result {
+                _ if *name == excluded => text.push_str(&format!("[+]{name} excluded: ok\n")),
                 Ok(()) => text.push_str(&format!("[+]{name} ok\n")),
                 Err(why) => text.push_str(&format!("[-]{name} failed: {why}\n")),
             }

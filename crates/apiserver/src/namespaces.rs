@@ -36,17 +36,13 @@ pub(crate) fn admit(api: &Inner, kind: &Kind, namespace: &str, name: &str) -> Re
     if terminating { Err(Status::namespace_terminating(kind.resource(), name, namespace)) } else { Ok(()) }
 }
 
-/// Namespaces the system lives in stay; one that is already ending says so.
+/// Namespaces the system lives in stay.
 pub(crate) fn admit_delete(kind: &Kind, current: &Object) -> Result<(), Status> {
     if !is_namespace(kind) {
         return Ok(());
     }
     if IMMORTAL.contains(&current.name()) {
         return Err(Status::forbidden(kind.resource(), current.name(), "this namespace may not be deleted"));
-    }
-    if current.is_deleting() && is_held(kind, current) {
-        let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.";
-        return Err(Status::conflict(kind.resource(), current.name(), why));
     }
     Ok(())
 }

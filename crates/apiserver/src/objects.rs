@@ -164,7 +164,7 @@ impl Inner {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let current = self.decode_stored(kind, &entry.value, entry.revision)?;
             let mut desired = change(&current)?;
-            let pinned = self.check_version(kind, &current, &desired)?;
+            self.check_version(kind, &current, &desired)?;
             self.settle(kind, part, &mut desired, &current)?;
             let (value, attrs) = self.encode(kind, desired.clone());
             if value == entry.value {
@@ -178,7 +178,7 @@ impl Inner {
             let change = if released { Change::Delete } else { Change::Put { value: value.clone(), attrs } };
             match self.store.write(Write { key: key.clone(), expect, change }).await {
                 Ok(written) => return Ok(Stored { value, revision: written.revision }),
-                Err(store::Error::Conflict { .. }) if pinned => return Err(Status::modified(kind.resource(), name)),
+                // Whoever pinned a version is refused in the next round, when it is no longer the current one.
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
             }
@@ -186,12 +186,12 @@ impl Inner {
         Err(Status::modified(kind.resource(), name))
     }
 
-    /// Whether the client pinned a version; an error when it is not the current one.
-    fn check_version(&self, kind: &Kind, current: &Object, desired: &Object) -> Result<bool, Status> {
+    /// A version in the desired object must be the current one.
+    fn check_version(&self, kind: &Kind, current: &Object, desired: &Object) -> Result<(), Status> {
         let asked = desired.resource_version();
         if asked.is_empty() || asked == "0" {
             if kind.behaviour.unconditional_update {
-                return Ok(false);
+                return Ok(());
             }
             let e = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
             return Err(Status::invalid(&kind.group, &kind.plural, current.name(), &[e]));
@@ -199,7 +199,7 @@ impl Inner {
         if asked != current.resource_version() {
             return Err(Status::modified(kind.resource(), current.name()));
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Makes a desired object storable: what the part may not touch comes from the current one, then the rules are checked.
@@ -208,13 +208,14 @@ impl Inner {
         let meta = desired.meta_mut();
         meta.remove("managedFields");
         meta.remove("selfLink");
-        for key in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for key in ["namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             if !meta.contains_key(key)
                 && let Some(value) = current.meta().get(key)
             {
                 meta.insert(key.into(), value.clone());
             }
         }
+        keep(meta, current.meta(), "creationTimestamp");
         if kind.behaviour.generation {
             keep(meta, current.meta(), "generation");
         }

@@ -51,7 +51,7 @@ impl Renderer {
                 let object = self.parse(value, revision);
                 let metadata = json!({"resourceVersion": object.resource_version()});
                 let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                    "columnDefinitions": [], "rows": [self.row(value, revision)]});
+                    "columnDefinitions": null, "rows": [self.row(value, revision)]});
                 if columns {
                     table["columnDefinitions"] = self.columns();
                 }
@@ -204,6 +204,18 @@ pub fn status(status: &Status) -> Response<Body> {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// Indents a JSON answer for people; what is streamed or compressed stays as it is.
+pub fn indent(response: &mut Response<Body>) {
+    let json =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
+    let packed = response.headers().contains_key(header::CONTENT_ENCODING);
+    let Body::Full(Some(bytes)) = response.body() else { return };
+    if let (true, false, Ok(value)) = (json, packed, serde_json::from_slice::<Value>(bytes)) {
+        let pretty = serde_json::to_vec_pretty(&value).unwrap_or_default();
+        *response.body_mut() = pretty.into();
+    }
 }
 
 /// Adds a Warning header per finding; control characters cannot get into a header.

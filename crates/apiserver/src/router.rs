@@ -46,6 +46,9 @@ impl Api {
         if let Ok(id) = HeaderValue::from_str(&trail.id) {
             response.headers_mut().insert("audit-id", id);
         }
+        if Query::parse(parts.uri.query()).flag("pretty").unwrap_or_default() {
+            render::indent(&mut response);
+        }
         self.inner.audit(&parts, &trail, response.status().as_u16(), started);
         if parts.method == Method::HEAD {
             *response.body_mut() = Body::empty();

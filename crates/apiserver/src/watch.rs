@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Entry, Event, Range, Revision, Store, Watch};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the watch ends, so that the next one starts close to where this one was.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Without a timeoutSeconds a watch ends after this long, so that clients spread over servers again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Events taken at once, and the size at which a chunk is sent.
@@ -32,12 +34,11 @@ impl Call<'_> {
         let start = self.start(&filter).await?;
         let options = &filter.options;
         let timeout = options.timeout.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-        let mut bookmarks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
-        bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let deadline = Instant::now() + timeout;
         let stream = Stream {
-            bookmarks: options.bookmarks.then_some(bookmarks),
+            bookmark_at: options.bookmarks.then(|| next_bookmark(deadline)).flatten(),
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
-            deadline: Instant::now() + timeout,
+            deadline,
             stop: self.api.stop.child_token(),
             store: self.api.store.clone(),
             renderer,
@@ -115,7 +116,7 @@ struct Stream {
     store: Store,
     filter: Filter,
     renderer: Renderer,
-    bookmarks: Option<Interval>,
+    bookmark_at: Option<Instant>,
     mark_initial_end: bool,
     deadline: Instant,
     stop: CancellationToken,
@@ -186,7 +187,8 @@ impl Stream {
                         return Some(out.into());
                     }
                 },
-                _ = tick(&mut self.bookmarks) => {
+                () = until(self.bookmark_at) => {
+                    self.bookmark_at = next_bookmark(self.deadline);
                     bookmark(&self.renderer, watch.revision(), false, &mut out);
                     return Some(out.into());
                 }
@@ -195,11 +197,17 @@ impl Stream {
     }
 }
 
-async fn tick(bookmarks: &mut Option<Interval>) {
-    match bookmarks {
-        Some(interval) => drop(interval.tick().await),
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+fn next_bookmark(deadline: Instant) -> Option<Instant> {
+    let now = Instant::now();
+    let last = deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|at| *at > now)?;
+    Some(last.min(now + BOOKMARK_EVERY))
 }
 
 /// An event as this watcher sees it: objects that come into or leave its selection are added or deleted for it.

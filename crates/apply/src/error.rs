@@ -60,7 +60,14 @@ impl Error {
     /// The HTTP status this refusal deserves.
     pub fn code(&self) -> u16 {
         match self {
-            Self::Malformed(_) => 400,
+            Self::Malformed(_)
+            | Self::UnknownDirective { .. }
+            | Self::MergeDirectiveInList
+            | Self::NoMergeKey { .. }
+            | Self::BadDeleteFromPrimitiveList
+            | Self::BadRetainKeys
+            | Self::BadSetElementOrder
+            | Self::OrderMismatch { .. } => 400,
             Self::TooManyOperations(_) => 413,
             _ => 422,
         }

@@ -151,7 +151,7 @@ impl ListOptions {
     fn check_watch(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let needless = self.initial_events.is_none() && self.version_match != Match::Unset;
-        let missing = self.initial_events.is_some() && self.version_match == Match::Unset;
+        let missing = self.initial_events.is_some() && self.version_match != Match::NotOlderThan;
         if needless {
             errors.push(FieldError::forbidden(
                 "resourceVersionMatch",

@@ -82,6 +82,7 @@ static LEASE: Behaviour = Behaviour {
     unconditional_update: false,
     columns: columns::LEASE,
     cells: columns::lease,
+    default: rules::lease_default,
     validate: rules::lease,
     ..PLAIN
 };
@@ -122,6 +123,7 @@ static NEW_EVENT: Behaviour = Behaviour {
         ("type", "type"),
     ],
     validate: rules::new_event,
+    validate_update: rules::new_event_update,
     ..EVENT
 };
 

@@ -201,6 +201,14 @@ pub fn secret_update(new: &Object, old: &Object) -> FieldErrors {
     errors
 }
 
+/// Coordinated leader election is off, so what belongs to it is not kept.
+pub fn lease_default(object: &mut Object) {
+    if let Some(Value::Object(spec)) = object.0.get_mut("spec") {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
+    }
+}
+
 pub fn lease(object: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let number = |key: &str| map(object, "spec").and_then(|s| s.get(key)).and_then(Value::as_i64);
@@ -246,6 +254,32 @@ pub fn new_event(object: &Object) -> FieldErrors {
         }
     }
     errors
+}
+
+/// A new-style event only grows its series.
+pub fn new_event_update(new: &Object, old: &Object) -> FieldErrors {
+    let fields = [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    let changed = fields.iter().filter(|(served, _)| new.0.get(*served) != old.0.get(*served));
+    changed
+        .map(|(served, stored)| {
+            let value = new.0.get(*served).cloned().unwrap_or(Value::Null);
+            FieldError::invalid(*stored, value, "field is immutable")
+        })
+        .collect()
 }
 
 fn described_event(object: &Object, subject: &str, controller: &str, message: &str) -> FieldErrors {
