@@ -52,10 +52,10 @@ impl Protocols {
             // Streams opened and reset at once ("rapid reset") end the connection beyond these.
             .max_pending_accept_reset_streams(64)
             .max_local_error_reset_streams(256)
-            // What a client may send before it is read: enough for whole bodies, and little for a connection in total.
+            // What a client may send before it is read, and what is queued for it: enough for speed, and little for a connection.
             .initial_stream_window_size(256 << 10)
             .initial_connection_window_size(1 << 20)
-            .max_send_buf_size(1 << 20)
+            .max_send_buf_size(256 << 10)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
         Protocols { http1, http2 }
@@ -170,11 +170,13 @@ fn address_as_host(request: &mut Request<Incoming>) {
 }
 
 async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mut watchdog: Watchdog) {
-    // In a set of its own, so that the signals are polled when one of them fires and not on every byte of the connection.
+    // In a set of its own, so that the signals are polled when one of them fires and not on every byte of the connection: polling
+    // a token takes a lock that all connections share.
+    let mut stopping = false;
     let mut signals = FuturesUnordered::new();
-    signals.push(signal(shared.stop.clone(), time::interval(watchdog.period)));
+    signals.push(signal(shared.stop.clone(), shared.cut.clone(), time::interval(watchdog.period)));
     loop {
-        let (signal, rest) = tokio::select! {
+        let (signal, clock) = tokio::select! {
             biased;
             outcome = connection.as_mut() => {
                 if let Err(error) = outcome {
@@ -184,9 +186,12 @@ async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mu
             }
             Some(fired) = signals.next() => fired,
         };
-        let (stop, interval) = rest;
         match signal {
-            Signal::Stop => connection.as_mut().wind_up(),
+            Signal::Cut => return,
+            Signal::Stop => {
+                stopping = true;
+                connection.as_mut().wind_up();
+            }
             Signal::Tick => match watchdog.look() {
                 Verdict::Fine => (),
                 Verdict::Idle => connection.as_mut().wind_up(),
@@ -196,23 +201,29 @@ async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mu
                 }
             },
         }
-        // Once told to stop the token stays cancelled: from then on only the clock counts.
-        let stop = if matches!(signal, Signal::Stop) { CancellationToken::new() } else { stop };
-        signals.push(self::signal(stop, interval));
+        // Once told to stop the token stays cancelled: from then on only the others count.
+        let stop = if stopping { CancellationToken::new() } else { shared.stop.clone() };
+        signals.push(self::signal(stop, shared.cut.clone(), clock));
     }
 }
 
 enum Signal {
+    Cut,
     Stop,
     Tick,
 }
 
-async fn signal(stop: CancellationToken, mut clock: time::Interval) -> (Signal, (CancellationToken, time::Interval)) {
+async fn signal(
+    stop: CancellationToken,
+    cut: CancellationToken,
+    mut clock: time::Interval,
+) -> (Signal, time::Interval) {
     let signal = tokio::select! {
+        () = cut.cancelled() => Signal::Cut,
         () = stop.cancelled() => Signal::Stop,
         _ = clock.tick() => Signal::Tick,
     };
-    (signal, (stop, clock))
+    (signal, clock)
 }
 
 /// A connection of either protocol.
