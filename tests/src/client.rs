@@ -316,7 +316,8 @@ impl Answer {
     }
 
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{}: not JSON ({why}): {}", self.what, self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|why| panic!("{}: not JSON ({why}): {}", self.what, self.text()))
     }
 
     /// The body of an answer with this code.

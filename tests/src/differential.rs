@@ -187,7 +187,9 @@ fn fill_value(value: &Value, words: &BTreeMap<String, Value>) -> Value {
     match value {
         Value::String(text) => {
             let whole = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).and_then(|word| words.get(word));
-            whole.cloned().unwrap_or_else(|| Value::String(words.iter().fold(text.clone(), |t, (k, v)| fill_word(&t, k, v))))
+            whole
+                .cloned()
+                .unwrap_or_else(|| Value::String(words.iter().fold(text.clone(), |t, (k, v)| fill_word(&t, k, v))))
         }
         Value::Array(list) => list.iter().map(|item| fill_value(item, words)).collect(),
         Value::Object(map) => map.iter().map(|(key, item)| (key.clone(), fill_value(item, words))).collect(),

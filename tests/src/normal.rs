@@ -97,13 +97,22 @@ fn is_age(text: &str) -> bool {
 }
 
 fn is_uuid(text: &str) -> bool {
-    text.len() == 36 && text.bytes().enumerate().all(|(i, b)| if [8, 13, 18, 23].contains(&i) { b == b'-' } else { b.is_ascii_hexdigit() })
+    text.len() == 36
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| if [8, 13, 18, 23].contains(&i) { b == b'-' } else { b.is_ascii_hexdigit() })
 }
 
 /// A recent time: fixed times in the data are compared as they are.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes.len() >= 20 && bytes[4] == b'-' && bytes[10] == b'T' && text.ends_with('Z') && text.starts_with("202") && !text.starts_with("2020")
+    bytes.len() >= 20
+        && bytes[4] == b'-'
+        && bytes[10] == b'T'
+        && text.ends_with('Z')
+        && text.starts_with("202")
+        && !text.starts_with("2020")
 }
 
 /// Masks saved values, uuids and revisions within prose.

@@ -41,6 +41,7 @@ pub struct Peer {
     processes: Mutex<Vec<Process>>,
     etcd_port: Option<u16>,
     arguments: Vec<String>,
+    binary: Option<PathBuf>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -53,6 +54,8 @@ pub struct Settings {
     pub arguments: Vec<String>,
     /// Parent of the temporary folder (the disk to measure).
     pub under: Option<PathBuf>,
+    /// The muster to start; otherwise MUSTER_BIN, or the debug build.
+    pub binary: Option<PathBuf>,
 }
 
 impl Peer {
@@ -96,15 +99,17 @@ impl Peer {
             processes: Mutex::new(Vec::new()),
             etcd_port: (kind == Kind::Kubernetes).then(free_port),
             arguments: settings.arguments,
+            binary: settings.binary,
             dir,
             _folder: folder,
         };
         if kind == Kind::Kubernetes {
             write_certificates(&peer.dir)?;
         }
+        let start = Instant::now();
         peer.launch()?;
-        let took = peer.until_ready(Duration::from_secs(90)).await?;
-        peer.started_in = took;
+        peer.until_ready(Duration::from_secs(90)).await?;
+        peer.started_in = start.elapsed();
         Ok(peer)
     }
 
@@ -124,7 +129,8 @@ impl Peer {
                     format!("--token-auth-file={dir}/tokens.csv"),
                 ];
                 arguments.extend(self.arguments.iter().cloned());
-                processes.push(spawn("muster", &muster_binary()?, &arguments, &self.dir)?);
+                let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;
+                processes.push(spawn("muster", &binary, &arguments, &self.dir)?);
             }
             Kind::Kubernetes => {
                 let peers = peers_folder()?;
@@ -228,10 +234,10 @@ impl Peer {
     /// Summed over the processes of the peer.
     pub fn memory(&self) -> Memory {
         let processes = self.processes.lock().unwrap();
-        processes.iter().map(Process::memory).fold(Memory::default(), |sum, m| Memory {
-            resident: sum.resident + m.resident,
-            peak: sum.peak + m.peak,
-        })
+        processes
+            .iter()
+            .map(Process::memory)
+            .fold(Memory::default(), |sum, m| Memory { resident: sum.resident + m.resident, peak: sum.peak + m.peak })
     }
 
     pub fn cpu_millis(&self) -> u64 {

@@ -67,10 +67,17 @@ fn main() {
     }
     for finding in &unlisted {
         let cut = |value: &serde_json::Value| value.to_string().chars().take(600).collect::<String>();
-        println!("{}\n  {}\n  - {}\n  + {}", finding.at, finding.difference.path, cut(&finding.difference.left), cut(&finding.difference.right));
+        println!(
+            "{}\n  {}\n  - {}\n  + {}",
+            finding.at,
+            finding.difference.path,
+            cut(&finding.difference.left),
+            cut(&finding.difference.right)
+        );
     }
     let whole = arguments.filters.is_empty() && left != right;
-    let unused: Vec<&Allowed> = allowed.iter().zip(&used).filter(|(_, used)| whole && **used == 0).map(|(a, _)| a).collect();
+    let unused: Vec<&Allowed> =
+        allowed.iter().zip(&used).filter(|(_, used)| whole && **used == 0).map(|(a, _)| a).collect();
     for entry in &unused {
         println!("listed but not seen: {} {} ({})", entry.at, entry.path, entry.reason);
     }

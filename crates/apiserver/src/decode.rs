@@ -61,13 +61,19 @@ pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldVali
                 .map_err(|e| unrecognized(format!("couldn't get version/kind; json parse error: {e}")))?;
             (parsed.value, parsed.duplicates)
         }
-        Content::Yaml => (yaml(bytes).map_err(|e| unrecognized(format!("yaml parse error: {e}")))?, Vec::new()),
+        Content::Yaml => (yaml(bytes).map_err(|e| unrecognized(format!("yaml: {e}")))?, Vec::new()),
         Content::Protobuf => (proto::decode(bytes).map_err(|e| unrecognized(e.to_string()))?.value, Vec::new()),
     };
+    // `null` is an object with nothing in it, as Go reads it.
+    let value = if value.is_null() { Value::Object(Default::default()) } else { value };
     let mut object = Object::from_value(value)
         .ok_or_else(|| unrecognized("couldn't get version/kind; json parse error: the body is not an object".into()))?;
     check_type(kind, &mut object)?;
-    let warnings = check(kind, &mut object, duplicates, validation)?;
+    let cannot = |e: Misfit| {
+        let (kind, version) = (&kind.kind, &kind.version);
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {e}"))
+    };
+    let warnings = check(kind, &mut object, duplicates, validation).map_err(cannot)?;
     Ok(Decoded { object, warnings })
 }
 
@@ -92,13 +98,22 @@ fn check_type(kind: &Kind, object: &mut Object) -> Result<(), Status> {
     Ok(())
 }
 
+/// Why an object does not fit its kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Misfit {
+    #[error(transparent)]
+    Type(#[from] schema::Mismatch),
+    #[error("strict decoding error: {0}")]
+    Strict(String),
+}
+
 /// Checks the object against its schema: unknown fields are dropped, and reported as the client asked.
 pub fn check(
     kind: &Kind,
     object: &mut Object,
     duplicates: Vec<String>,
     validation: FieldValidation,
-) -> Result<Vec<String>, Status> {
+) -> Result<Vec<String>, Misfit> {
     let mut value = Value::Object(std::mem::take(&mut object.0));
     let facts = schema::Facts::builtin();
     let outcome = match facts.kind(&kind.group, &kind.version, &kind.kind) {
@@ -109,10 +124,7 @@ pub fn check(
         Value::Object(map) => map,
         _ => Default::default(),
     };
-    let cannot = |why: String| {
-        Status::bad_request(format!("{0} in version {1:?} cannot be handled as a {0}: {why}", kind.kind, kind.version))
-    };
-    let unknown = outcome.map_err(|e| cannot(e.to_string()))?;
+    let unknown = outcome?;
     let found: Vec<String> = (unknown.iter().map(|p| format!("unknown field {p:?}")))
         .chain(duplicates.iter().map(|p| format!("duplicate field {p:?}")))
         .collect();
@@ -120,7 +132,7 @@ pub fn check(
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(found),
         FieldValidation::Strict if found.is_empty() => Ok(found),
-        FieldValidation::Strict => Err(cannot(format!("strict decoding error: {}", found.join(", ")))),
+        FieldValidation::Strict => Err(Misfit::Strict(found.join(", "))),
     }
 }
 

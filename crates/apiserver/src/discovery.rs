@@ -106,46 +106,51 @@ impl Inner {
                 paths.extend(
                     ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
                 );
-                json!({"paths": paths})
+                Some(json!({"paths": paths}))
             }
             ["api"] if aggregated => {
                 return Ok(cached(headers, AGGREGATED, self.discovery.core.body.clone(), &self.discovery.core.etag));
             }
             ["apis"] if aggregated => {
-                return Ok(cached(headers, AGGREGATED, self.discovery.groups.body.clone(), &self.discovery.groups.etag));
+                return Ok(cached(
+                    headers,
+                    AGGREGATED,
+                    self.discovery.groups.body.clone(),
+                    &self.discovery.groups.etag,
+                ));
             }
-            ["api"] => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
+            ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
             ["apis"] => {
                 let groups = self.registry.groups();
                 let groups = groups.iter().filter(|(g, _)| !g.is_empty()).map(|(g, v)| group(g, v));
-                json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>()})
+                Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>()}))
             }
             ["apis", name] => {
                 let groups = self.registry.groups();
-                let (name, versions) =
-                    groups.iter().find(|(g, _)| g == name && !g.is_empty()).ok_or_else(Status::no_such_resource)?;
-                let mut out = group(name, versions);
-                out["kind"] = "APIGroup".into();
-                out["apiVersion"] = "v1".into();
-                out
+                groups.iter().find(|(g, _)| g == name && !g.is_empty()).map(|(name, versions)| {
+                    let mut out = group(name, versions);
+                    out["kind"] = "APIGroup".into();
+                    out["apiVersion"] = "v1".into();
+                    out
+                })
             }
-            ["api", version] => self.resources("", version)?,
-            ["apis", group, version] => self.resources(group, version)?,
+            ["api", version] => self.resources("", version),
+            ["apis", group, version] => self.resources(group, version),
             _ => return Err(Status::no_such_resource()),
         };
-        Ok(render::value(200, &document))
+        Ok(document.map_or_else(render::no_page, |document| render::value(200, &document)))
     }
 
-    fn resources(&self, group: &str, version: &str) -> Result<Value, Status> {
+    fn resources(&self, group: &str, version: &str) -> Option<Value> {
         let resources: Vec<Value> = self.registry.of_version(group, version).flat_map(|k| legacy(k)).collect();
         if resources.is_empty() {
-            return Err(Status::no_such_resource());
+            return None;
         }
         let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
         if !group.is_empty() {
             list["apiVersion"] = "v1".into();
         }
-        Ok(list)
+        Some(list)
     }
 }
 

@@ -63,7 +63,7 @@ impl Inner {
             let wanted = only.join("/");
             results.retain(|(name, _)| *name == wanted);
             return match results.first() {
-                None => render::text(404, "404 page not found\n"),
+                None => render::no_page(),
                 Some((_, Ok(()))) => render::text(200, "ok"),
                 Some((_, Err(why))) => render::text(500, format!("internal server error: {why}\n")),
             };

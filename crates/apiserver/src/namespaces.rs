@@ -18,7 +18,7 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 /// How soon a namespace that could not be emptied is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-fn is_namespace(kind: &Kind) -> bool {
+pub(crate) fn is_namespace(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
 }
 

@@ -23,8 +23,9 @@ impl Encoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Whole,
-    /// Metadata only.
+    /// Metadata only, of an object or of a list of them.
     Partial,
+    PartialList,
     Table,
 }
 
@@ -70,7 +71,7 @@ fn clause(text: &str) -> (f32, Option<Answer>) {
         }
     }
     let encoding = match media {
-        "application/json" | "application/*" | "*/*" | "application/vnd.kubernetes.protobuf" => Encoding::Json,
+        "application/json" | "*/*" | "application/vnd.kubernetes.protobuf" => Encoding::Json,
         "application/yaml" => Encoding::Yaml,
         _ => return (quality, None),
     };
@@ -78,7 +79,8 @@ fn clause(text: &str) -> (f32, Option<Answer>) {
     let form = match form {
         None => Some(Form::Whole),
         Some("Table") if meta_group => Some(Form::Table),
-        Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta_group => Some(Form::Partial),
+        Some("PartialObjectMetadata") if meta_group => Some(Form::Partial),
+        Some("PartialObjectMetadataList") if meta_group => Some(Form::PartialList),
         Some(_) => None,
     };
     (quality, form.map(|form| Answer { encoding, form }))
@@ -132,7 +134,7 @@ mod tests {
         assert_eq!(of(kubectl), table(Form::Table));
         assert_eq!(
             of("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"),
-            table(Form::Partial)
+            table(Form::PartialList)
         );
         assert_eq!(of("application/json;as=Unknown;v=v1;g=meta.k8s.io,application/json"), table(Form::Whole));
         assert_eq!(

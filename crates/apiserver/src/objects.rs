@@ -86,7 +86,7 @@ impl Inner {
             let key = kind.key(namespace, object.name());
             if dry_run {
                 return match self.store.get(&key) {
-                    Some(_) => Err(Status::already_exists(kind.resource(), object.name())),
+                    Some(entry) => Err(self.exists(kind, object.name(), Some(entry))),
                     None => Ok(Stored { value, revision: 0 }),
                 };
             }
@@ -97,8 +97,8 @@ impl Inner {
                 Err(store::Error::Conflict { .. }) if generated => {
                     return Err(Status::generate_name_exhausted(kind.resource(), object.name()));
                 }
-                Err(store::Error::Conflict { .. }) => {
-                    return Err(Status::already_exists(kind.resource(), object.name()));
+                Err(store::Error::Conflict { current }) => {
+                    return Err(self.exists(kind, object.name(), current));
                 }
                 Err(e) => return Err(storage(e)),
             }
@@ -106,18 +106,20 @@ impl Inner {
         Err(Status::internal("no name was tried"))
     }
 
+    fn exists(&self, kind: &Kind, name: &str, current: Option<Entry>) -> Status {
+        let mut status = Status::already_exists(kind.resource(), name);
+        let current = current.and_then(|e| self.decode_stored(kind, &e.value, e.revision).ok());
+        if current.is_some_and(|o| o.is_deleting()) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
     /// System metadata of a new object; what the client sent for it is dropped.
     fn stamp(&self, kind: &Kind, namespace: &str, object: &mut Object) {
         object.set_type(&kind.api_version(), &kind.kind);
         let meta = object.meta_mut();
-        for key in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "generation",
-            "resourceVersion",
-            "managedFields",
-        ] {
+        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "managedFields"] {
             meta.remove(key);
         }
         if kind.behaviour.generation {
@@ -139,7 +141,11 @@ impl Inner {
         if let Some(old) = old {
             errors.extend((kind.behaviour.validate_update)(object, old));
         }
-        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group, &kind.kind, object.name(), &errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors))
+        }
     }
 
     /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
@@ -188,7 +194,7 @@ impl Inner {
                 return Ok(false);
             }
             let e = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            return Err(Status::invalid(&kind.group, &kind.kind, current.name(), &[e]));
+            return Err(Status::invalid(&kind.group, &kind.plural, current.name(), &[e]));
         }
         if asked != current.resource_version() {
             return Err(Status::modified(kind.resource(), current.name()));
@@ -198,23 +204,20 @@ impl Inner {
 
     /// Makes a desired object storable: what the part may not touch comes from the current one, then the rules are checked.
     fn settle(&self, kind: &Kind, part: Part, desired: &mut Object, current: &Object) -> Result<(), Status> {
-        let uid = desired.uid();
-        if !uid.is_empty() && uid != current.uid() {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.uid());
-            return Err(Status::conflict(kind.resource(), current.name(), &why));
-        }
         desired.set_type(&kind.api_version(), &kind.kind);
         let meta = desired.meta_mut();
         meta.remove("managedFields");
         meta.remove("selfLink");
-        for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for key in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             if !meta.contains_key(key)
                 && let Some(value) = current.meta().get(key)
             {
                 meta.insert(key.into(), value.clone());
             }
         }
-        keep(meta, current.meta(), "generation");
+        if kind.behaviour.generation {
+            keep(meta, current.meta(), "generation");
+        }
         let whole = self.options.unrestricted_update;
         match part {
             Part::Main => {
@@ -279,7 +282,9 @@ impl Inner {
             if held && !marked.is_deleting() {
                 let meta = marked.meta_mut();
                 meta.insert("deletionTimestamp".into(), time::seconds(self.clock.now()).into());
-                meta.insert("deletionGracePeriodSeconds".into(), 0.into());
+                if !namespaces::is_namespace(kind) {
+                    meta.insert("deletionGracePeriodSeconds".into(), 0.into());
+                }
                 if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
                     meta.insert("generation".into(), (generation + 1).into());
                 }
@@ -348,15 +353,18 @@ fn propagate(object: &mut Object, propagation: Option<Propagation>) {
 }
 
 fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    let check = |what: &str, asked: &Option<String>, is: &str| match asked {
+    let check = |what: &str, asked: &Option<String>, is: &str, then: &str| match asked {
         Some(asked) if asked != is => {
-            let why = format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {is}");
-            Err(Status::conflict(kind.resource(), current.name(), &why))
+            let why = format!(
+                "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have been {then}"
+            );
+            let named = meta::GroupResource { group: &kind.group, resource: &kind.kind };
+            Err(Status::conflict(named, current.name(), &why))
         }
         _ => Ok(()),
     };
-    check("UID", &options.uid, current.uid())?;
-    check("ResourceVersion", &options.resource_version, current.resource_version())
+    check("UID", &options.uid, current.uid(), "deleted and then recreated")?;
+    check("ResourceVersion", &options.resource_version, current.resource_version(), "modified")
 }
 
 /// A storage failure as clients should see it.

@@ -54,11 +54,17 @@ impl Patch {
         let mut object = Object::from_value(patched.map_err(refused)?)
             .ok_or_else(|| Status::unprocessable("the patch does not leave an object behind"))?;
         if object.kind() != kind.kind || object.api_version() != kind.api_version() {
-            return Err(Status::bad_request("the patch may not change kind or apiVersion"));
+            return Err(unfit("kind and apiVersion may not be changed"));
         }
-        let warnings = decode::check(kind, &mut object, self.duplicates.clone(), validation)?;
+        let warnings =
+            decode::check(kind, &mut object, self.duplicates.clone(), validation).map_err(|e| unfit(&e.to_string()))?;
         Ok((object, warnings))
     }
+}
+
+/// The patch applies, but what it leaves is not an object of the kind. The object is not repeated in the error: it may hold secrets.
+fn unfit(why: &str) -> Status {
+    Status::invalid("", "", "", &[meta::FieldError::invalid("patch", "<object>", why)])
 }
 
 fn refused(e: apply::Error) -> Status {

@@ -234,22 +234,32 @@ impl Iterator for Chunks {
 
 /// Selectors, checked against what the kind can select by.
 pub struct Filter {
+    kind: Arc<Kind>,
+    /// Only this object, when the path names one.
+    name: String,
     pub options: ListOptions,
     everything: bool,
 }
 
 impl Filter {
-    pub fn new(kind: &Kind, options: ListOptions) -> Result<Self, Status> {
+    pub fn new(kind: &Arc<Kind>, options: ListOptions) -> Result<Self, Status> {
         if let Some(field) = options.fields.fields().find(|f| !kind.selects(f)) {
-            return Err(Status::bad_request(format!(
-                "Unable to find {:?} that match label selector {:?}, field selector {:?}: field label not supported: {field}",
-                format!("{}, Resource={}", kind.api_version(), kind.plural),
-                options.labels.to_string(),
-                options.fields.to_string(),
-            )));
+            let plain = kind.behaviour.selectable.is_empty();
+            return Err(Status::bad_request(if plain {
+                format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            } else {
+                format!("field label not supported: {field}")
+            }));
         }
         let everything = options.labels.is_everything() && options.fields.is_everything();
-        Ok(Self { options, everything })
+        Ok(Self { kind: kind.clone(), name: String::new(), options, everything })
+    }
+
+    /// Only the object of this name; an empty one means all.
+    pub fn named(mut self, name: &str) -> Self {
+        self.everything &= name.is_empty();
+        self.name = name.to_owned();
+        self
     }
 
     pub fn is_everything(&self) -> bool {
@@ -261,11 +271,15 @@ impl Filter {
             return true;
         }
         let (namespace, name) = item.split_once('/').unwrap_or(("", item));
-        self.options.labels.matches(&entry.attrs.labels)
+        (self.name.is_empty() || self.name == name)
+            && self.options.labels.matches(&entry.attrs.labels)
             && self.options.fields.matches(|field| match field {
                 "metadata.name" => Some(name),
                 "metadata.namespace" => Some(namespace),
-                other => entry.attrs.fields.iter().find(|(k, _)| &**k == other).map(|(_, v)| &**v),
+                label => {
+                    let path = self.kind.selectable_path(label)?;
+                    entry.attrs.fields.iter().find(|(k, _)| &**k == path).map(|(_, v)| &**v)
+                }
             })
     }
 }

@@ -25,7 +25,9 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
-            other => Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -44,7 +46,7 @@ impl Renderer {
     pub fn alone(&self, value: &[u8], revision: u64, columns: bool, out: &mut Vec<u8>) {
         match self.answer.form {
             Form::Whole => self.whole(value, revision, out),
-            Form::Partial => write(out, &partial(&self.parse(value, revision))),
+            Form::Partial | Form::PartialList => write(out, &partial(&self.parse(value, revision))),
             Form::Table => {
                 let object = self.parse(value, revision);
                 let metadata = json!({"resourceVersion": object.resource_version()});
@@ -86,7 +88,7 @@ impl Renderer {
                 object.0.remove("apiVersion");
                 write(out, &Value::Object(object.0));
             }
-            Form::Partial => write(out, &partial(&self.parse(value, revision))),
+            Form::Partial | Form::PartialList => write(out, &partial(&self.parse(value, revision))),
             Form::Table => write(out, &self.row(value, revision)),
         }
     }
@@ -118,7 +120,7 @@ impl Renderer {
     pub fn list_head(&self, metadata: &Value, out: &mut Vec<u8>) {
         let (kind, api_version) = match self.answer.form {
             Form::Whole => (format!("{}List", self.kind.kind), self.kind.api_version()),
-            Form::Partial => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
+            Form::Partial | Form::PartialList => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
             Form::Table => ("Table".into(), "meta.k8s.io/v1".into()),
         };
         out.extend_from_slice(
@@ -178,6 +180,11 @@ pub fn value(code: u16, value: &Value) -> Response<Body> {
 
 pub fn text(code: u16, text: impl Into<String>) -> Response<Body> {
     build(code, "text/plain; charset=utf-8", Bytes::from(text.into()).into())
+}
+
+/// The path leads nowhere.
+pub fn no_page() -> Response<Body> {
+    text(404, "404 page not found\n")
 }
 
 pub fn build(code: u16, content_type: &'static str, body: Body) -> Response<Body> {

@@ -2,7 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
-use crate::negotiate;
+use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
 use crate::render;
@@ -176,6 +176,17 @@ impl Inner {
             _ => return Err(Status::no_such_resource()),
         };
         let answer = negotiate::accept(&parts.headers)?;
+        match (answer.form, verb) {
+            (Form::Partial, Verb::List) => {
+                let why = "you requested PartialObjectMetadata, but the requested object is a list";
+                return Err(Status::new(406, meta::Reason::NotAcceptable, why));
+            }
+            (Form::PartialList, Verb::Get | Verb::Create | Verb::Update | Verb::Patch) => {
+                let why = "you requested PartialObjectMetadataList, but the requested object is not a list";
+                return Err(Status::new(406, meta::Reason::NotAcceptable, why));
+            }
+            _ => {}
+        }
         let bytes = if verb.writes() { decode::read(&parts.headers, body).await? } else { Default::default() };
         let call = Call {
             api: self,
@@ -187,8 +198,9 @@ impl Inner {
             query,
             headers: &parts.headers,
             answer,
+            warnings: Default::default(),
         };
-        call.run(verb, bytes).await
+        Ok(call.run(verb, bytes).await)
     }
 
     /// Everything that is not a resource: health, version, discovery, documents.
@@ -203,7 +215,7 @@ impl Inner {
             ["openapi", "v2"] => self.openapi_v2(&proof, &parts.headers),
             ["openapi", "v3", document @ ..] => self.openapi_v3(&proof, document, &parts.headers, parts.uri.query()),
             [] | ["api", ..] | ["apis", ..] => self.discover(&proof, &names, &parts.headers),
-            _ => Err(Status::no_such_resource()),
+            _ => Ok(render::no_page()),
         }
     }
 

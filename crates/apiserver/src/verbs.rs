@@ -15,7 +15,7 @@ use meta::options::{DeleteOptions, ListOptions, Query, WriteOptions};
 use meta::status::Details;
 use meta::{FieldError, Object, Status};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use store::{Key, Range};
 
 /// One authorised request for a resource.
@@ -30,13 +30,23 @@ pub struct Call<'a> {
     pub query: Query<'a>,
     pub headers: &'a HeaderMap,
     pub answer: Answer,
+    /// What the client should be told besides the answer, whatever that is.
+    pub warnings: Mutex<Vec<String>>,
 }
 
 impl Call<'_> {
-    pub async fn run(&self, verb: Verb, body: Bytes) -> Result<Response<Body>, Status> {
+    /// Does it, and adds the warnings to whatever the answer is.
+    pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
+        let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        response
+    }
+
+    async fn dispatch(&self, verb: Verb, body: Bytes) -> Result<Response<Body>, Status> {
         tracing::trace!(user = %self.proof.user().name, verb = verb.as_str(), resource = %self.kind.resource(), "call");
         match (verb, self.part) {
             (Verb::Get, _) => self.get().await,
+            (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(&body).await,
             (Verb::Patch, _) => self.patch(&body).await,
             (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
@@ -52,7 +62,11 @@ impl Call<'_> {
         self.kind.key(self.namespace, self.name)
     }
 
-    fn answer(&self, code: u16, stored: &Stored, warnings: &[String]) -> Response<Body> {
+    fn warn(&self, warnings: Vec<String>) {
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    fn answer(&self, code: u16, stored: &Stored) -> Response<Body> {
         let mut out = Vec::with_capacity(stored.value.len() + 64);
         let renderer = render::Renderer {
             kind: self.kind.clone(),
@@ -61,9 +75,7 @@ impl Call<'_> {
             now: self.api.clock.now(),
         };
         renderer.alone(&stored.value, stored.revision, true, &mut out);
-        let mut response = render::respond(code, self.answer.encoding, out);
-        render::warn(&mut response, warnings);
-        response
+        render::respond(code, self.answer.encoding, out)
     }
 
     async fn create(&self, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -73,12 +85,13 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        self.warn(decoded.warnings);
         self.check_namespace(&decoded.object)?;
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         let stored = self.api.create(&self.kind, self.namespace, decoded.object, options.dry_run).await?;
-        Ok(self.answer(201, &stored, &decoded.warnings))
+        Ok(self.answer(201, &stored))
     }
 
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
@@ -109,21 +122,34 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        self.warn(decoded.warnings);
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
         if missing && self.part == Part::Main && self.kind.behaviour.create_on_update {
-            return self.create_by_update(decoded, options.dry_run).await;
+            return self.create_by_update(decoded.object, options.dry_run).await;
         }
         let desired = decoded.object;
         let stored = self
             .api
-            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |_| Ok(desired.clone()))
+            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
+                self.check_uid(current, &desired)?;
+                Ok(desired.clone())
+            })
             .await?;
-        Ok(self.answer(200, &stored, &decoded.warnings))
+        Ok(self.answer(200, &stored))
     }
 
-    async fn create_by_update(&self, decoded: decode::Decoded, dry_run: bool) -> Result<Response<Body>, Status> {
-        let object = decoded.object;
+    /// A uid in the body of an update means: only if it is still that object.
+    fn check_uid(&self, current: &Object, desired: &Object) -> Result<(), Status> {
+        let (asked, is) = (desired.uid(), current.uid());
+        if asked.is_empty() || asked == is {
+            return Ok(());
+        }
+        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {is}");
+        Err(Status::conflict(self.kind.resource(), self.name, &why))
+    }
+
+    async fn create_by_update(&self, object: Object, dry_run: bool) -> Result<Response<Body>, Status> {
         if !matches!(object.resource_version(), "" | "0") {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: ",
@@ -133,7 +159,7 @@ impl Call<'_> {
             return Err(Status::conflict(self.kind.resource(), self.name, &why));
         }
         let stored = self.api.create(&self.kind, self.namespace, object, dry_run).await?;
-        Ok(self.answer(201, &stored, &decoded.warnings))
+        Ok(self.answer(201, &stored))
     }
 
     async fn patch(&self, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -143,17 +169,16 @@ impl Call<'_> {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
         }
-        let mut warnings = Vec::new();
         let stored = self
             .api
             .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
-                warnings = found;
+                self.warn(found);
                 self.check_patched(current, &desired)?;
                 Ok(desired)
             })
             .await?;
-        Ok(self.answer(200, &stored, &warnings))
+        Ok(self.answer(200, &stored))
     }
 
     /// A patch may not move the object.
@@ -171,8 +196,8 @@ impl Call<'_> {
     async fn delete(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = self.delete_options(body)?;
         match self.api.delete(&self.kind, self.namespace, self.name, &options).await? {
-            Deleted::Marked(stored) => Ok(self.answer(200, &stored, &[])),
-            Deleted::Gone(stored) if self.kind.behaviour.returns_deleted => Ok(self.answer(200, &stored, &[])),
+            Deleted::Marked(stored) => Ok(self.answer(200, &stored)),
+            Deleted::Gone(stored) if self.kind.behaviour.returns_deleted => Ok(self.answer(200, &stored)),
             Deleted::Gone(stored) => {
                 let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
                 let details = Details {
@@ -194,7 +219,7 @@ impl Call<'_> {
     }
 
     async fn delete_collection(&self, body: &[u8]) -> Result<Response<Body>, Status> {
-        if self.kind.namespaced && self.namespace.is_empty() {
+        if !self.kind.behaviour.deletes_collection || (self.kind.namespaced && self.namespace.is_empty()) {
             return Err(Status::method_not_allowed());
         }
         let options = self.delete_options(body)?;

@@ -27,7 +27,7 @@ impl Call<'_> {
     pub async fn watch(&self) -> Result<Response<Body>, Status> {
         let mut options = ListOptions::parse(&self.query)?;
         options.watch = true;
-        let filter = Filter::new(&self.kind, options)?;
+        let filter = Filter::new(&self.kind, options)?.named(self.name);
         let renderer = self.renderer()?;
         let start = self.start(&filter).await?;
         let options = &filter.options;
@@ -238,7 +238,9 @@ fn bookmark(renderer: &Renderer, revision: Revision, initial_end: bool, out: &mu
             }
             json!({"kind": renderer.kind.kind, "apiVersion": renderer.kind.api_version(), "metadata": metadata})
         }
-        Form::Partial => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}),
+        Form::Partial | Form::PartialList => {
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+        }
         Form::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
             "columnDefinitions": [], "rows": []}),
     };

@@ -31,9 +31,10 @@ impl<'a> Query<'a> {
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, Status> {
         match self.get(key) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("unable to parse query parameter {key}: {text:?} is not a valid number"))
-            }),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
         }
     }
 }
@@ -65,7 +66,7 @@ impl Version {
                     n,
                     format!("strconv.ParseUint: parsing {n:?}: invalid syntax"),
                 );
-                Status::bad_request(e.to_string())
+                Status::bad_request(format!("invalid resource version: {e}"))
             }),
         }
     }
@@ -88,8 +89,8 @@ pub struct ListOptions {
 
 impl ListOptions {
     pub fn parse(query: &Query<'_>) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(query.text("labelSelector"))
-            .map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
+        let labels =
+            LabelSelector::parse(query.text("labelSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
         let fields =
             FieldSelector::parse(query.text("fieldSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
         let watch = query.flag("watch").unwrap_or_default();
@@ -149,21 +150,22 @@ impl ListOptions {
 
     fn check_watch(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        match self.initial_events {
-            None if self.version_match != Match::Unset => errors.push(FieldError::forbidden(
+        let needless = self.initial_events.is_none() && self.version_match != Match::Unset;
+        let missing = self.initial_events.is_some() && self.version_match == Match::Unset;
+        if needless {
+            errors.push(FieldError::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            Some(_) if self.version_match != Match::NotOlderThan => {
-                errors.push(FieldError::forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-                if self.version_match == Match::Exact {
-                    errors.push(FieldError::not_supported("resourceVersionMatch", "Exact", &["NotOlderThan"]));
-                }
-            }
-            _ => {}
+            ));
+        }
+        if missing {
+            errors.push(FieldError::forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        if self.version_match == Match::Exact {
+            errors.push(FieldError::not_supported("resourceVersionMatch", "Exact", &["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
             errors.push(FieldError::forbidden("continue", "continue is forbidden for watch"));
@@ -284,7 +286,7 @@ impl DeleteOptions {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                let supported = ["Background", "Foreground", "Orphan", "nil"];
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
                 errors.push(FieldError::not_supported("propagationPolicy", other, &supported));
                 None
             }

@@ -71,9 +71,11 @@ struct State {
 
 struct Versions {
     newest: Version,
-    /// Oldest first; usually empty.
-    older: Vec<Version>,
+    /// Oldest first; usually there are none, and most of a store's items are their newest version only.
+    older: Option<Box<Older>>,
 }
+
+struct Older(Vec<Version>);
 
 enum Version {
     Live(Entry),
@@ -101,41 +103,49 @@ impl Version {
 }
 
 impl Versions {
+    fn new(newest: Version) -> Versions {
+        Versions { newest, older: None }
+    }
+
+    fn older(&self) -> &[Version] {
+        self.older.as_ref().map_or(&[], |older| &older.0)
+    }
+
     fn at(&self, revision: Revision) -> Option<&Entry> {
         if self.newest.revision() <= revision {
             return self.newest.entry();
         }
-        self.older.iter().rev().find(|v| v.revision() <= revision).and_then(Version::entry)
+        self.older().iter().rev().find(|v| v.revision() <= revision).and_then(Version::entry)
     }
 
     /// What the change at `revision` made, and what was there before.
     fn change(&self, revision: Revision) -> (Option<Entry>, Option<Entry>) {
         let of = |version: Option<&Version>| version.and_then(Version::entry).cloned();
         if self.newest.revision() == revision {
-            return (of(Some(&self.newest)), of(self.older.last()));
+            return (of(Some(&self.newest)), of(self.older().last()));
         }
-        let at = self.older.partition_point(|v| v.revision() < revision);
-        (of(self.older.get(at)), at.checked_sub(1).and_then(|before| of(self.older.get(before))))
+        let at = self.older().partition_point(|v| v.revision() < revision);
+        (of(self.older().get(at)), at.checked_sub(1).and_then(|before| of(self.older().get(before))))
     }
 
     /// Drops what no reader at `upto` or later can see; gives the bytes freed and whether nothing is left.
     fn trim(&mut self, upto: Revision) -> (u64, bool) {
-        let mut freed = 0;
         if self.newest.revision() <= upto {
-            freed = self.older.iter().map(Version::size).sum();
-            self.older = Vec::new();
+            let freed = self.older().iter().map(Version::size).sum();
+            self.older = None;
             return (freed, matches!(self.newest, Version::Gone(_)));
         }
+        let mut freed = 0;
         // The newest version at or before `upto` stays, unless it is a tombstone: absent and gone read the same.
-        let mut cut = self.older.partition_point(|v| v.revision() <= upto).saturating_sub(1);
-        if matches!(self.older.get(cut), Some(Version::Gone(r)) if *r <= upto) {
+        let mut cut = self.older().partition_point(|v| v.revision() <= upto).saturating_sub(1);
+        if matches!(self.older().get(cut), Some(Version::Gone(r)) if *r <= upto) {
             cut += 1;
         }
-        for version in self.older.drain(..cut) {
-            freed += version.size();
-        }
-        if self.older.is_empty() {
-            self.older = Vec::new();
+        if let Some(older) = &mut self.older {
+            freed = older.0.drain(..cut).map(|version| version.size()).sum();
+            if older.0.is_empty() {
+                self.older = None;
+            }
         }
         (freed, false)
     }
@@ -203,12 +213,12 @@ impl State {
                 }
                 let old = std::mem::replace(&mut versions.newest, version);
                 let (prev, size) = (old.entry().cloned(), old.size());
-                versions.older.push(old);
+                versions.older.get_or_insert_with(|| Box::new(Older(Vec::with_capacity(1)))).0.push(old);
                 (item, prev, size)
             }
             None if entry.is_none() => return 0,
             None => {
-                self.items.insert(key.item.clone(), Versions { newest: version, older: Vec::new() });
+                self.items.insert(key.item.clone(), Versions::new(version));
                 (key.item, None, 0)
             }
         };
@@ -256,8 +266,7 @@ impl Tree {
         let shelf = self.shelf(&key.collection);
         let mut state = held!(shelf.state.write());
         state.counted(&key.item, false, true);
-        if state.items.insert(key.item.clone(), Versions { newest: Version::Live(entry), older: Vec::new() }).is_some()
-        {
+        if state.items.insert(key.item.clone(), Versions::new(Version::Live(entry))).is_some() {
             state.counted(&key.item, true, false);
         }
     }

@@ -80,7 +80,8 @@ async fn revisions_grow_over_collections(peer: &Peer) {
     let mut last = 0;
     for i in 0..10 {
         for resource in ["configmaps", "secrets", "leases"] {
-            let made = peer.post(&collection(resource, &ns), json!({"metadata": {"name": format!("a{i}")}})).await.ok(201);
+            let made =
+                peer.post(&collection(resource, &ns), json!({"metadata": {"name": format!("a{i}")}})).await.ok(201);
             assert!(revision(&made) > last);
             last = revision(&made);
         }

@@ -29,7 +29,10 @@ async fn delete_answers_with_a_status(peer: &Peer) {
 async fn finalizers_hold_an_object(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    let made = peer.post(&path, json!({"metadata": {"name": "a", "finalizers": ["x.example/one", "x.example/two"]}})).await.ok(201);
+    let made = peer
+        .post(&path, json!({"metadata": {"name": "a", "finalizers": ["x.example/one", "x.example/two"]}}))
+        .await
+        .ok(201);
     let held = peer.delete(&format!("{path}/a")).await.ok(200);
     assert_eq!(held["kind"], "ConfigMap");
     assert!(held["metadata"]["deletionTimestamp"].is_string());
@@ -38,7 +41,8 @@ async fn finalizers_hold_an_object(peer: &Peer) {
     let again = peer.delete(&format!("{path}/a")).await.ok(200);
     assert_eq!(revision(&again), revision(&held), "a second delete changes nothing");
     peer.post(&path, config_map("a", "1")).await.fails(409, "AlreadyExists");
-    let one = peer.patch(&format!("{path}/a"), "merge", json!({"metadata": {"finalizers": ["x.example/two"]}})).await.ok(200);
+    let one =
+        peer.patch(&format!("{path}/a"), "merge", json!({"metadata": {"finalizers": ["x.example/two"]}})).await.ok(200);
     assert!(one["metadata"]["deletionTimestamp"].is_string());
     let last = peer.patch(&format!("{path}/a"), "merge", json!({"metadata": {"finalizers": null}})).await.ok(200);
     assert_eq!(last["metadata"]["name"], "a");
@@ -61,11 +65,16 @@ async fn deletion_time_is_kept(peer: &Peer) {
     let path = collection("configmaps", &ns);
     peer.post(&path, json!({"metadata": {"name": "a", "finalizers": ["x.example/one"]}})).await.ok(201);
     let held = peer.delete(&format!("{path}/a")).await.ok(200);
-    let put = peer.put(&format!("{path}/a"), json!({"metadata": {"name": "a", "finalizers": ["x.example/one"]}})).await.ok(200);
+    let put = peer
+        .put(&format!("{path}/a"), json!({"metadata": {"name": "a", "finalizers": ["x.example/one"]}}))
+        .await
+        .ok(200);
     assert_eq!(put["metadata"]["deletionTimestamp"], held["metadata"]["deletionTimestamp"]);
     // A client cannot mark an object deleted by writing the field.
     peer.post(&path, config_map("b", "1")).await.ok(201);
-    let forged = peer.patch(&format!("{path}/b"), "merge", json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}})).await;
+    let forged = peer
+        .patch(&format!("{path}/b"), "merge", json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}))
+        .await;
     assert!(forged.json()["metadata"].get("deletionTimestamp").is_none(), "{}", forged.text());
 }
 
@@ -96,7 +105,8 @@ async fn delete_collection_respects_finalizers(peer: &Peer) {
 }
 
 async fn nothing_is_created_in_a_missing_namespace(peer: &Peer) {
-    let status = peer.post("/api/v1/namespaces/not-there/configmaps", config_map("a", "1")).await.fails(404, "NotFound");
+    let status =
+        peer.post("/api/v1/namespaces/not-there/configmaps", config_map("a", "1")).await.fails(404, "NotFound");
     assert_eq!(status["details"]["kind"], "namespaces");
     assert_eq!(status["details"]["name"], "not-there");
     let list = peer.get("/api/v1/namespaces/not-there/configmaps").await.ok(200);
@@ -106,7 +116,9 @@ async fn nothing_is_created_in_a_missing_namespace(peer: &Peer) {
 async fn nothing_is_created_in_a_terminating_namespace(peer: &Peer) {
     let ns = peer.namespace().await;
     // A held object keeps the namespace Terminating on both peers.
-    peer.post(&collection("configmaps", &ns), json!({"metadata": {"name": "held", "finalizers": ["x.example/one"]}})).await.ok(201);
+    peer.post(&collection("configmaps", &ns), json!({"metadata": {"name": "held", "finalizers": ["x.example/one"]}}))
+        .await
+        .ok(201);
     let gone = peer.delete(&format!("/api/v1/namespaces/{ns}")).await.ok(200);
     assert_eq!(gone["status"]["phase"], "Terminating");
     assert!(gone["metadata"]["deletionTimestamp"].is_string());

@@ -64,7 +64,10 @@ async fn core_resources(peer: &Peer) {
     assert_eq!(maps["singularName"], "configmap");
     assert_eq!(maps["namespaced"], true);
     assert_eq!(maps["shortNames"], json!(["cm"]));
-    assert_eq!(maps["verbs"], json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]));
+    assert_eq!(
+        maps["verbs"],
+        json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"])
+    );
     assert!(maps["storageVersionHash"].is_string());
     let namespaces = find("namespaces");
     assert_eq!(namespaces["namespaced"], false);
@@ -82,9 +85,13 @@ async fn aggregated(peer: &Peer) {
         let answer = peer.call("GET", path).accept(AGGREGATED).send().await;
         assert!(answer.header("content-type").contains("as=APIGroupDiscoveryList"), "{:?}", answer.headers);
         let list = answer.ok(200);
-        assert_eq!((list["kind"].as_str(), list["apiVersion"].as_str()), (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io/v2")));
+        assert_eq!(
+            (list["kind"].as_str(), list["apiVersion"].as_str()),
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io/v2"))
+        );
         let item = list["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"].as_str() == group).unwrap();
-        let found = item["versions"][0]["resources"].as_array().unwrap().iter().find(|r| r["resource"] == resource).unwrap();
+        let found =
+            item["versions"][0]["resources"].as_array().unwrap().iter().find(|r| r["resource"] == resource).unwrap();
         assert_eq!(found["scope"], "Namespaced");
         assert!(found["responseKind"]["kind"].is_string());
         assert!(found["verbs"].as_array().unwrap().contains(&json!("watch")));
@@ -113,7 +120,11 @@ async fn openapi_v3_documents(peer: &Peer) {
     let index = peer.get("/openapi/v3").await.ok(200);
     for (path, schema, kind) in [
         ("api/v1", "io.k8s.api.core.v1.ConfigMap", json!({"group": "", "version": "v1", "kind": "ConfigMap"})),
-        ("apis/coordination.k8s.io/v1", "io.k8s.api.coordination.v1.Lease", json!({"group": "coordination.k8s.io", "version": "v1", "kind": "Lease"})),
+        (
+            "apis/coordination.k8s.io/v1",
+            "io.k8s.api.coordination.v1.Lease",
+            json!({"group": "coordination.k8s.io", "version": "v1", "kind": "Lease"}),
+        ),
     ] {
         let document = peer.get(index["paths"][path]["serverRelativeURL"].as_str().unwrap()).await.ok(200);
         assert!(document["openapi"].as_str().unwrap().starts_with("3.0"));

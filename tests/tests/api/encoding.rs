@@ -79,7 +79,11 @@ async fn protobuf_config_map(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
     // data = 2, binaryData = 3, immutable = 4
-    let object = Message::new().message(1, metadata("a", &ns, &[])).entry(2, "k", b"value").entry(3, "b", &[0, 255]).number(4, 0);
+    let object = Message::new()
+        .message(1, metadata("a", &ns, &[]))
+        .entry(2, "k", b"value")
+        .entry(3, "b", &[0, 255])
+        .number(4, 0);
     let made = send_proto(peer, "POST", &path, envelope("v1", "ConfigMap", object)).await.ok(201);
     assert_eq!(made["data"], json!({"k": "value"}));
     assert_eq!(made["binaryData"], json!({"b": "AP8="}));
@@ -93,7 +97,11 @@ async fn protobuf_config_map(peer: &Peer) {
 
 async fn protobuf_secret(peer: &Peer) {
     let ns = peer.namespace().await;
-    let object = Message::new().message(1, metadata("s", &ns, &[])).entry(2, "k", b"\x01\x02").text(3, "x.example/t").entry(4, "text", b"plain");
+    let object = Message::new()
+        .message(1, metadata("s", &ns, &[]))
+        .entry(2, "k", b"\x01\x02")
+        .text(3, "x.example/t")
+        .entry(4, "text", b"plain");
     let made = send_proto(peer, "POST", &collection("secrets", &ns), envelope("v1", "Secret", object)).await.ok(201);
     assert_eq!(made["data"], json!({"k": "AQI=", "text": "cGxhaW4="}));
     assert_eq!(made["type"], "x.example/t");
@@ -102,10 +110,19 @@ async fn protobuf_secret(peer: &Peer) {
 async fn protobuf_lease(peer: &Peer) {
     let ns = peer.namespace().await;
     // LeaseSpec: holderIdentity = 1, leaseDurationSeconds = 2, acquireTime = 3 (MicroTime: seconds = 1, nanos = 2)
-    let spec = Message::new().text(1, "me").number(2, 15).message(3, Message::new().number(1, 1_577_934_245).number(2, 123_456_000));
+    let spec = Message::new()
+        .text(1, "me")
+        .number(2, 15)
+        .message(3, Message::new().number(1, 1_577_934_245).number(2, 123_456_000));
     let object = Message::new().message(1, metadata("l", &ns, &[])).message(2, spec);
-    let made = send_proto(peer, "POST", &collection("leases", &ns), envelope("coordination.k8s.io/v1", "Lease", object)).await.ok(201);
-    assert_eq!(made["spec"], json!({"holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2020-01-02T03:04:05.123456Z"}));
+    let made =
+        send_proto(peer, "POST", &collection("leases", &ns), envelope("coordination.k8s.io/v1", "Lease", object))
+            .await
+            .ok(201);
+    assert_eq!(
+        made["spec"],
+        json!({"holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2020-01-02T03:04:05.123456Z"})
+    );
 }
 
 async fn protobuf_delete_options(peer: &Peer) {
@@ -114,19 +131,27 @@ async fn protobuf_delete_options(peer: &Peer) {
     let made = peer.post(&path, config_map("a", "1")).await.ok(201);
     // preconditions = 2 (uid = 1), propagationPolicy = 4
     let wrong = Message::new().message(2, Message::new().text(1, "11111111-1111-1111-1111-111111111111"));
-    send_proto(peer, "DELETE", &format!("{path}/a"), envelope("v1", "DeleteOptions", wrong)).await.fails(409, "Conflict");
+    send_proto(peer, "DELETE", &format!("{path}/a"), envelope("v1", "DeleteOptions", wrong))
+        .await
+        .fails(409, "Conflict");
     let uid = made["metadata"]["uid"].as_str().unwrap();
     let right = Message::new().message(2, Message::new().text(1, uid)).text(4, "Background");
     send_proto(peer, "DELETE", &format!("{path}/a"), envelope("v1", "DeleteOptions", right)).await.ok(200);
     // Collections too; this is how client-go deletes.
     peer.post(&path, config_map("b", "1")).await.ok(201);
-    send_proto(peer, "DELETE", &path, envelope("v1", "DeleteOptions", Message::new().text(4, "Background"))).await.ok(200);
+    send_proto(peer, "DELETE", &path, envelope("v1", "DeleteOptions", Message::new().text(4, "Background")))
+        .await
+        .ok(200);
     peer.get(&format!("{path}/b")).await.fails(404, "NotFound");
 }
 
 async fn protobuf_clients_get_an_answer(peer: &Peer) {
     // Since clients choose the decoder by the content type of the answer, JSON is an answer to every Accept they send.
-    let answer = peer.call("GET", "/api/v1/namespaces/default").accept("application/vnd.kubernetes.protobuf,application/json").send().await;
+    let answer = peer
+        .call("GET", "/api/v1/namespaces/default")
+        .accept("application/vnd.kubernetes.protobuf,application/json")
+        .send()
+        .await;
     assert_eq!(answer.status, 200);
     assert!([MEDIA, "application/json"].contains(&answer.header("content-type")), "{:?}", answer.headers);
 }
@@ -135,7 +160,13 @@ async fn broken_protobuf_is_refused(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
     let whole = envelope("v1", "ConfigMap", Message::new().message(1, metadata("a", &ns, &[])).entry(2, "k", b"value"));
-    for body in [whole[..whole.len() - 15].to_vec(), b"k8s\0".to_vec(), b"k8s\0\xff\xff\xff\xff".to_vec(), b"nonsense".to_vec(), vec![]] {
+    for body in [
+        whole[..whole.len() - 15].to_vec(),
+        b"k8s\0".to_vec(),
+        b"k8s\0\xff\xff\xff\xff".to_vec(),
+        b"nonsense".to_vec(),
+        vec![],
+    ] {
         let answer = send_proto(peer, "POST", &path, body).await;
         assert!((400..500).contains(&answer.status) || !peer.is_muster(), "{} {}", answer.status, answer.text());
         assert_eq!(answer.json()["kind"], "Status");

@@ -102,7 +102,9 @@ async fn one_of_two_owners(peer: &Peer) {
     peer.post(&path, owned("child", &[&one, &two])).await.ok(201);
     peer.delete(&format!("{path}/one")).await.ok(200);
     eventually("the dangling reference goes", || async {
-        peer.get(&format!("{path}/child")).await.json()["metadata"]["ownerReferences"].as_array().is_some_and(|o| o.len() == 1)
+        peer.get(&format!("{path}/child")).await.json()["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|o| o.len() == 1)
     })
     .await;
     peer.delete(&format!("{path}/two")).await.ok(200);

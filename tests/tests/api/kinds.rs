@@ -35,11 +35,19 @@ async fn namespace_names_are_labels(peer: &Peer) {
 async fn labels_and_annotations(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    for labels in [json!({"a b": "c"}), json!({"a": "b c"}), json!({"x/y/z": ""}), json!({"a": "x".repeat(64)}), json!({"UPPER.example/ok": "", "Bad_/x": ""})] {
+    for labels in [
+        json!({"a b": "c"}),
+        json!({"a": "b c"}),
+        json!({"x/y/z": ""}),
+        json!({"a": "x".repeat(64)}),
+        json!({"UPPER.example/ok": "", "Bad_/x": ""}),
+    ] {
         peer.post(&path, json!({"metadata": {"name": "a", "labels": labels}})).await.fails(422, "Invalid");
     }
     peer.post(&path, json!({"metadata": {"name": "a", "labels": {"a": 1}}})).await.fails(400, "BadRequest");
-    peer.post(&path, json!({"metadata": {"name": "a", "annotations": {"k": "x".repeat(262_145)}}})).await.invalid(&["metadata.annotations"]);
+    peer.post(&path, json!({"metadata": {"name": "a", "annotations": {"k": "x".repeat(262_145)}}}))
+        .await
+        .invalid(&["metadata.annotations"]);
     let fine = json!({"metadata": {"name": "a", "labels": {"a.example/B_c.d": "V-1_2.3", "empty": ""}, "annotations": {"any": "§ \n"}}});
     peer.post(&path, fine).await.ok(201);
 }
@@ -54,7 +62,13 @@ async fn config_map_keys(peer: &Peer) {
     }
     let both = json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "binaryData": {"k": "YQ=="}});
     peer.post(&path, both).await.fails(422, "Invalid");
-    let made = peer.post(&path, json!({"metadata": {"name": "a"}, "data": {".data": "v", "A_b.c-d": ""}, "binaryData": {"b": "AAEC"}})).await.ok(201);
+    let made = peer
+        .post(
+            &path,
+            json!({"metadata": {"name": "a"}, "data": {".data": "v", "A_b.c-d": ""}, "binaryData": {"b": "AAEC"}}),
+        )
+        .await
+        .ok(201);
     assert_eq!(made["binaryData"]["b"], "AAEC");
 }
 
@@ -69,7 +83,12 @@ async fn config_map_size(peer: &Peer) {
 async fn immutable_config_map(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = format!("{}/a", collection("configmaps", &ns));
-    peer.post(&collection("configmaps", &ns), json!({"metadata": {"name": "a"}, "immutable": true, "data": {"k": "v"}})).await.ok(201);
+    peer.post(
+        &collection("configmaps", &ns),
+        json!({"metadata": {"name": "a"}, "immutable": true, "data": {"k": "v"}}),
+    )
+    .await
+    .ok(201);
     peer.patch(&path, "merge", json!({"data": {"k": "w"}})).await.invalid(&["data"]);
     peer.patch(&path, "merge", json!({"binaryData": {"b": "YQ=="}})).await.invalid(&["binaryData"]);
     peer.patch(&path, "merge", json!({"immutable": false})).await.invalid(&["immutable"]);
@@ -80,7 +99,12 @@ async fn immutable_config_map(peer: &Peer) {
 async fn immutable_secret(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = format!("{}/a", collection("secrets", &ns));
-    peer.post(&collection("secrets", &ns), json!({"metadata": {"name": "a"}, "immutable": true, "stringData": {"k": "v"}})).await.ok(201);
+    peer.post(
+        &collection("secrets", &ns),
+        json!({"metadata": {"name": "a"}, "immutable": true, "stringData": {"k": "v"}}),
+    )
+    .await
+    .ok(201);
     peer.patch(&path, "merge", json!({"stringData": {"k": "w"}})).await.invalid(&["data"]);
     peer.patch(&path, "merge", json!({"immutable": null})).await.invalid(&["immutable"]);
 }
@@ -106,11 +130,20 @@ async fn secret_defaults_and_types(peer: &Peer) {
         ("kubernetes.io/dockerconfigjson", json!({".dockerconfigjson": "YQ=="}), vec!["data[.dockerconfigjson]"]),
         ("kubernetes.io/basic-auth", json!({}), vec!["data[username]", "data[password]"]),
         ("kubernetes.io/ssh-auth", json!({}), vec!["data[ssh-privatekey]"]),
-        ("kubernetes.io/service-account-token", json!({}), vec!["metadata.annotations[kubernetes.io/service-account.name]"]),
+        (
+            "kubernetes.io/service-account-token",
+            json!({}),
+            vec!["metadata.annotations[kubernetes.io/service-account.name]"],
+        ),
     ] {
         peer.post(&path, json!({"metadata": {"name": "t"}, "type": kind, "data": data})).await.invalid(&fields);
     }
-    peer.post(&path, json!({"metadata": {"name": "tls"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}})).await.ok(201);
+    peer.post(
+        &path,
+        json!({"metadata": {"name": "tls"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}),
+    )
+    .await
+    .ok(201);
     peer.post(&path, json!({"metadata": {"name": "own"}, "type": "anything goes"})).await.ok(201);
 }
 
@@ -172,7 +205,13 @@ async fn new_events_are_checked(peer: &Peer) {
 async fn service_accounts(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("serviceaccounts", &ns);
-    let made = peer.post(&path, json!({"metadata": {"name": "a"}, "secrets": [{"name": "s"}], "automountServiceAccountToken": false})).await.ok(201);
+    let made = peer
+        .post(
+            &path,
+            json!({"metadata": {"name": "a"}, "secrets": [{"name": "s"}], "automountServiceAccountToken": false}),
+        )
+        .await
+        .ok(201);
     assert_eq!(made["secrets"], json!([{"name": "s"}]));
     assert_eq!(made["automountServiceAccountToken"], false);
 }
@@ -185,7 +224,11 @@ async fn owner_references_are_checked(peer: &Peer) {
         owner.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         json!({"metadata": {"name": "a", "ownerReferences": [owner]}})
     };
-    for (wrong, field) in [("uid", "metadata.ownerReferences.uid"), ("name", "metadata.ownerReferences.name"), ("kind", "metadata.ownerReferences.kind")] {
+    for (wrong, field) in [
+        ("uid", "metadata.ownerReferences.uid"),
+        ("name", "metadata.ownerReferences.name"),
+        ("kind", "metadata.ownerReferences.kind"),
+    ] {
         peer.post(&path, owner(json!({wrong: ""}))).await.invalid(&[field]);
     }
     peer.post(&path, owner(json!({"apiVersion": ""}))).await.fails(422, "Invalid");

@@ -35,10 +35,13 @@ async fn order_is_by_name(peer: &Peer) {
 async fn all_namespaces(peer: &Peer) {
     let (one, two) = (peer.namespace().await, peer.namespace().await);
     for ns in [&one, &two] {
-        peer.post(&collection("configmaps", ns), json!({"metadata": {"name": "a", "labels": {"all": one}}})).await.ok(201);
+        peer.post(&collection("configmaps", ns), json!({"metadata": {"name": "a", "labels": {"all": one}}}))
+            .await
+            .ok(201);
     }
     let list = peer.get(&format!("/api/v1/configmaps?labelSelector=all%3D{one}")).await.ok(200);
-    let found: Vec<&str> = list["items"].as_array().unwrap().iter().filter_map(|i| i["metadata"]["namespace"].as_str()).collect();
+    let found: Vec<&str> =
+        list["items"].as_array().unwrap().iter().filter_map(|i| i["metadata"]["namespace"].as_str()).collect();
     assert_eq!(found.len(), 2);
     assert!(found.contains(&one.as_str()) && found.contains(&two.as_str()));
 }
@@ -63,7 +66,10 @@ async fn pages_are_one_snapshot(peer: &Peer) {
     let third = peer.get(&format!("{path}?limit=2&continue={token}")).await.ok(200);
     assert_eq!(names(&third), ["e"]);
     assert_eq!(third["items"][0]["data"]["value"], "1", "the last page shows the snapshot too");
-    assert!(third["metadata"].get("continue").is_none() && third["metadata"].get("remainingItemCount").is_none(), "{third}");
+    assert!(
+        third["metadata"].get("continue").is_none() && third["metadata"].get("remainingItemCount").is_none(),
+        "{third}"
+    );
     // The rest in one go, without a limit.
     let token = first["metadata"]["continue"].as_str().unwrap();
     assert_eq!(names(&peer.get(&format!("{path}?continue={token}")).await.ok(200)), ["c", "d", "e"]);
@@ -77,7 +83,9 @@ async fn pages_with_a_selector_have_no_remaining_count(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
     for i in 0..9 {
-        peer.post(&path, json!({"metadata": {"name": format!("n{i}"), "labels": {"odd": (i % 2).to_string()}}})).await.ok(201);
+        peer.post(&path, json!({"metadata": {"name": format!("n{i}"), "labels": {"odd": (i % 2).to_string()}}}))
+            .await
+            .ok(201);
     }
     let mut found = Vec::new();
     let mut token = String::new();
@@ -152,7 +160,9 @@ async fn future_revision_is_a_timeout(peer: &Peer) {
 async fn label_selectors(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    for (name, labels) in [("a", json!({"env": "prod", "n": "5"})), ("b", json!({"env": "test", "n": "50"})), ("c", json!({}))] {
+    for (name, labels) in
+        [("a", json!({"env": "prod", "n": "5"})), ("b", json!({"env": "test", "n": "50"})), ("c", json!({}))]
+    {
         peer.post(&path, json!({"metadata": {"name": name, "labels": labels}})).await.ok(201);
     }
     for (selector, expected) in [
@@ -196,7 +206,8 @@ async fn field_selectors(peer: &Peer) {
     peer.post(&secrets, json!({"metadata": {"name": "o"}})).await.ok(201);
     assert_eq!(names(&peer.get(&format!("{secrets}?fieldSelector=type%3Dx.example/t")).await.ok(200)), ["s"]);
     assert_eq!(names(&peer.get(&format!("{secrets}?fieldSelector=type%3DOpaque")).await.ok(200)), ["o"]);
-    let mine = peer.get(&format!("/api/v1/namespaces?fieldSelector=metadata.name%3D{ns},status.phase%3DActive")).await.ok(200);
+    let mine =
+        peer.get(&format!("/api/v1/namespaces?fieldSelector=metadata.name%3D{ns},status.phase%3DActive")).await.ok(200);
     assert_eq!(names(&mine), [ns]);
 }
 
@@ -231,7 +242,8 @@ async fn tables(peer: &Peer) {
     let table = peer.call("GET", &path).accept(TABLE).send().await.ok(200);
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["apiVersion"], "meta.k8s.io/v1");
-    let columns: Vec<&str> = table["columnDefinitions"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
+    let columns: Vec<&str> =
+        table["columnDefinitions"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
     assert_eq!(columns, ["Name", "Data", "Age"]);
     assert_eq!(table["rows"][0]["cells"][0], "a");
     assert_eq!(table["rows"][0]["cells"][1], 2);
@@ -258,7 +270,9 @@ async fn table_pages(peer: &Peer) {
 async fn partial_metadata(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("secrets", &ns);
-    peer.post(&path, json!({"metadata": {"name": "a", "labels": {"l": "m"}}, "stringData": {"secret": "hidden"}})).await.ok(201);
+    peer.post(&path, json!({"metadata": {"name": "a", "labels": {"l": "m"}}, "stringData": {"secret": "hidden"}}))
+        .await
+        .ok(201);
     let accept = |what: &str| format!("application/json;as={what};v=v1;g=meta.k8s.io");
     let answer = peer.call("GET", &format!("{path}/a")).accept(&accept("PartialObjectMetadata")).send().await;
     let one = answer.ok(200);
@@ -274,7 +288,12 @@ async fn partial_metadata(peer: &Peer) {
 
 async fn empty_list_shape(peer: &Peer) {
     let ns = peer.namespace().await;
-    for (resource, kind) in [("configmaps", "ConfigMapList"), ("secrets", "SecretList"), ("leases", "LeaseList"), ("newevents", "EventList")] {
+    for (resource, kind) in [
+        ("configmaps", "ConfigMapList"),
+        ("secrets", "SecretList"),
+        ("leases", "LeaseList"),
+        ("newevents", "EventList"),
+    ] {
         let list = peer.get(&collection(resource, &ns)).await.ok(200);
         assert_eq!(list["kind"], kind);
         assert_eq!(list["items"], json!([]));
@@ -295,7 +314,9 @@ async fn expired_continue_token(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("events", &ns);
     for i in 0..4 {
-        peer.post(&path, json!({"metadata": {"name": format!("e{i}")}, "involvedObject": {"namespace": ns}})).await.ok(201);
+        peer.post(&path, json!({"metadata": {"name": format!("e{i}")}, "involvedObject": {"namespace": ns}}))
+            .await
+            .ok(201);
     }
     let page = peer.get(&format!("{path}?limit=2")).await.ok(200);
     peer.post(&path, json!({"metadata": {"name": "e9"}, "involvedObject": {"namespace": ns}})).await.ok(201);

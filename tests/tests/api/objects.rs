@@ -47,7 +47,10 @@ async fn get_gives_what_create_gave(peer: &Peer) {
         let got = peer.get(&format!("{}/a", collection(resource, &ns))).await.ok(200);
         assert_eq!(made, got);
         let mut item = peer.get(&collection(resource, &ns)).await.ok(200)["items"][0].clone();
-        assert!(item.get("kind").is_none() && item.get("apiVersion").is_none(), "items of typed lists carry no kind: {item}");
+        assert!(
+            item.get("kind").is_none() && item.get("apiVersion").is_none(),
+            "items of typed lists carry no kind: {item}"
+        );
         item["kind"] = got["kind"].clone();
         item["apiVersion"] = got["apiVersion"].clone();
         assert_eq!(item, got);
@@ -87,7 +90,10 @@ async fn generate_name_makes_distinct_valid_names(peer: &Peer) {
 async fn update_replaces(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    let made = peer.post(&path, json!({"metadata": {"name": "a", "labels": {"l": "1"}}, "data": {"x": "1", "y": "2"}})).await.ok(201);
+    let made = peer
+        .post(&path, json!({"metadata": {"name": "a", "labels": {"l": "1"}}, "data": {"x": "1", "y": "2"}}))
+        .await
+        .ok(201);
     let put = peer.put(&format!("{path}/a"), json!({"metadata": {"name": "a"}, "data": {"x": "3"}})).await.ok(200);
     assert_eq!(put["data"], json!({"x": "3"}));
     assert!(put["metadata"].get("labels").is_none());
@@ -115,7 +121,10 @@ async fn metadata_the_client_cannot_set(peer: &Peer) {
     assert!(!made["metadata"]["creationTimestamp"].as_str().unwrap().starts_with("2001"));
     let uid = json!({"metadata": {"uid": "11111111-1111-1111-1111-111111111111"}});
     peer.patch(&format!("{path}/a"), "merge", uid).await.invalid(&["metadata.uid"]);
-    let later = peer.patch(&format!("{path}/a"), "merge", json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}})).await.ok(200);
+    let later = peer
+        .patch(&format!("{path}/a"), "merge", json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}))
+        .await
+        .ok(200);
     assert_eq!(later["metadata"]["creationTimestamp"], made["metadata"]["creationTimestamp"]);
     let early = peer.post(&path, json!({"metadata": {"name": "b", "resourceVersion": "3"}})).await;
     early.bad_request_or_internal(peer);
@@ -138,9 +147,15 @@ async fn name_and_namespace_of_url_and_body_must_agree(peer: &Peer) {
 async fn kind_in_the_body_must_match(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    peer.post(&path, json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await.fails(400, "BadRequest");
-    peer.post(&path, json!({"apiVersion": "v2", "kind": "ConfigMap", "metadata": {"name": "a"}})).await.fails(400, "BadRequest");
-    peer.post(&path, json!({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "a"}})).await.fails(400, "BadRequest");
+    peer.post(&path, json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}))
+        .await
+        .fails(400, "BadRequest");
+    peer.post(&path, json!({"apiVersion": "v2", "kind": "ConfigMap", "metadata": {"name": "a"}}))
+        .await
+        .fails(400, "BadRequest");
+    peer.post(&path, json!({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "a"}}))
+        .await
+        .fails(400, "BadRequest");
     peer.post(&path, json!({"kind": "ConfigMap", "metadata": {"name": "no-version"}})).await.ok(201);
 }
 
@@ -197,7 +212,8 @@ async fn patches_of_three_kinds(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = format!("{}/a", collection("configmaps", &ns));
     peer.post(&collection("configmaps", &ns), config_map("a", "1")).await.ok(201);
-    let merged = peer.patch(&path, "merge", json!({"data": {"more": "2"}, "metadata": {"labels": {"a": "b"}}})).await.ok(200);
+    let merged =
+        peer.patch(&path, "merge", json!({"data": {"more": "2"}, "metadata": {"labels": {"a": "b"}}})).await.ok(200);
     assert_eq!(merged["data"], json!({"value": "1", "more": "2"}));
     let removed = peer.patch(&path, "merge", json!({"data": {"more": null}})).await.ok(200);
     assert_eq!(removed["data"], json!({"value": "1"}));
@@ -270,11 +286,14 @@ async fn strategic_merge_directives(peer: &Peer) {
     let order = json!({"$setElementOrder/secrets": [{"name": "two"}, {"name": "three"}]});
     let ordered = peer.patch(&path, "strategic", order).await.ok(200);
     assert_eq!(named(&ordered), ["two", "three"]);
-    let replaced = peer.patch(&path, "strategic", json!({"secrets": [{"name": "x"}, {"$patch": "replace"}]})).await.ok(200);
+    let replaced =
+        peer.patch(&path, "strategic", json!({"secrets": [{"name": "x"}, {"$patch": "replace"}]})).await.ok(200);
     assert_eq!(named(&replaced), ["x"]);
     let merged = peer.patch(&path, "merge", json!({"secrets": [{"name": "m"}]})).await.ok(200);
     assert_eq!(named(&merged), ["m"]);
-    peer.patch(&path, "strategic", json!({"secrets": [{"$patch": "explode", "name": "m"}]})).await.bad_request_or_internal(peer);
+    peer.patch(&path, "strategic", json!({"secrets": [{"$patch": "explode", "name": "m"}]}))
+        .await
+        .bad_request_or_internal(peer);
 }
 
 async fn unsupported_methods_and_media(peer: &Peer) {
@@ -282,7 +301,12 @@ async fn unsupported_methods_and_media(peer: &Peer) {
     let path = collection("configmaps", &ns);
     peer.put(&path, json!({})).await.fails(405, "MethodNotAllowed");
     peer.post(&format!("{path}/a"), json!({})).await.fails(405, "MethodNotAllowed");
-    peer.call("POST", &path).body(config_map("a", "1")).media("text/plain").send().await.fails(415, "UnsupportedMediaType");
+    peer.call("POST", &path)
+        .body(config_map("a", "1"))
+        .media("text/plain")
+        .send()
+        .await
+        .fails(415, "UnsupportedMediaType");
     peer.patch(&format!("{path}/a"), "application/json", json!({})).await.fails(415, "UnsupportedMediaType");
     peer.call("GET", &path).accept("text/html").send().await.fails(406, "NotAcceptable");
     peer.get(&format!("/api/v1/namespaces/{ns}/nothings")).await.fails(404, "NotFound");
@@ -295,7 +319,12 @@ async fn unknown_and_duplicate_fields(peer: &Peer) {
     let body = r#"{"metadata":{"name":"a","color":"red"},"data":{"k":"1","k":"2"},"extra":true}"#;
     let status = peer.post(&format!("{path}?fieldValidation=Strict"), body).await.fails(400, "BadRequest");
     let message = status["message"].as_str().unwrap();
-    for part in ["strict decoding error", "unknown field \"extra\"", "unknown field \"metadata.color\"", "duplicate field \"data.k\""] {
+    for part in [
+        "strict decoding error",
+        "unknown field \"extra\"",
+        "unknown field \"metadata.color\"",
+        "duplicate field \"data.k\"",
+    ] {
         assert!(message.contains(part), "{part} not in {message}");
     }
     let warned = peer.post(&format!("{path}?fieldValidation=Warn"), body).await;
@@ -326,7 +355,8 @@ async fn last_applied_annotation_survives(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
     let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
-    let body = json!({"metadata": {"name": "a", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": text}}});
+    let body =
+        json!({"metadata": {"name": "a", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": text}}});
     let made = peer.post(&path, body).await.ok(201);
     assert_eq!(made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"], text);
 }

@@ -118,7 +118,8 @@ async fn finalized_object_is_modified_then_deleted(peer: &Peer) {
 async fn selector_transitions(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    let labelled = |value: &str, data: &str| json!({"metadata": {"name": "a", "labels": {"in": value}}, "data": {"n": data}});
+    let labelled =
+        |value: &str, data: &str| json!({"metadata": {"name": "a", "labels": {"in": value}}, "data": {"n": data}});
     let mut watch = peer.watch(&format!("{path}?watch=true&labelSelector=in%3Dyes")).await;
     peer.post(&path, labelled("no", "1")).await.ok(201);
     peer.put(&format!("{path}/a"), labelled("yes", "2")).await.ok(200);
@@ -211,8 +212,12 @@ async fn bookmarks_carry_only_a_revision(peer: &Peer) {
     let made = peer.post(&path, config_map("a", "1")).await.ok(201);
     // A bookmark comes at the latest shortly before the watch times out.
     let from = revision(&made);
-    let mut watch = peer.watch(&format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&resourceVersion={from}")).await;
-    peer.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"generateName": "elsewhere-"}})).await.ok(201);
+    let mut watch = peer
+        .watch(&format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&resourceVersion={from}"))
+        .await;
+    peer.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"generateName": "elsewhere-"}}))
+        .await
+        .ok(201);
     let events = watch.rest().await;
     for event in &events {
         assert_eq!(event["type"], "BOOKMARK");
@@ -237,7 +242,9 @@ async fn cluster_wide(peer: &Peer) {
     let (one, two) = (peer.namespace().await, peer.namespace().await);
     let mut watch = peer.watch(&format!("/api/v1/configmaps?watch=true&labelSelector=wide%3D{one}")).await;
     for ns in [&one, &two] {
-        peer.post(&collection("configmaps", ns), json!({"metadata": {"name": "a", "labels": {"wide": one}}})).await.ok(201);
+        peer.post(&collection("configmaps", ns), json!({"metadata": {"name": "a", "labels": {"wide": one}}}))
+            .await
+            .ok(201);
         assert_eq!(watch.expect("ADDED", "a").await["metadata"]["namespace"], ns.as_str());
     }
 }
@@ -266,7 +273,8 @@ async fn metadata_only(peer: &Peer) {
 async fn as_table(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("configmaps", &ns);
-    let mut watch = Watch::open(peer, &format!("{path}?watch=true"), Some("application/json;as=Table;v=v1;g=meta.k8s.io")).await;
+    let mut watch =
+        Watch::open(peer, &format!("{path}?watch=true"), Some("application/json;as=Table;v=v1;g=meta.k8s.io")).await;
     peer.post(&path, config_map("a", "1")).await.ok(201);
     peer.post(&path, config_map("b", "1")).await.ok(201);
     let first = watch.event().await;
@@ -332,7 +340,8 @@ async fn future_revision(peer: &Peer) {
     let future = revision(&made) + 100_000;
     // Events at or below the asked revision are never sent; the watch simply waits (or is refused as too large).
     let answer = peer.get(&format!("{path}?watch=true&timeoutSeconds=1&resourceVersion={future}")).await;
-    let first: Value = answer.text().lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    let first: Value =
+        answer.text().lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     assert!(first.is_null() || first["type"] == "ERROR" || answer.status == 504, "{}", answer.text());
 }
 

@@ -26,6 +26,7 @@ const PLAIN: Behaviour = Behaviour {
     unconditional_update: true,
     returns_deleted: false,
     selectable: &[],
+    deletes_collection: true,
     columns: columns::PLAIN,
     cells: columns::plain,
     default: |_| {},
@@ -39,12 +40,14 @@ static NAMESPACE: Behaviour = Behaviour {
     name: metadata::label,
     status: true,
     subresources: &["finalize"],
-    selectable: &[("status.phase", &["status", "phase"])],
+    selectable: &[("status.phase", "status.phase")],
+    deletes_collection: false,
     columns: columns::NAMESPACE,
     cells: columns::namespace,
     default: rules::namespace_default,
     prepare_create: rules::namespace_create,
     prepare_update: rules::namespace_update,
+    validate: rules::namespace,
     ..PLAIN
 };
 
@@ -57,7 +60,7 @@ static CONFIG_MAP: Behaviour = Behaviour {
 };
 
 static SECRET: Behaviour = Behaviour {
-    selectable: &[("type", &["type"])],
+    selectable: &[("type", "type")],
     columns: columns::SECRET,
     cells: columns::secret,
     default: rules::secret_default,
@@ -66,8 +69,13 @@ static SECRET: Behaviour = Behaviour {
     ..PLAIN
 };
 
-static SERVICE_ACCOUNT: Behaviour =
-    Behaviour { returns_deleted: true, columns: columns::SERVICE_ACCOUNT, cells: columns::service_account, ..PLAIN };
+static SERVICE_ACCOUNT: Behaviour = Behaviour {
+    returns_deleted: true,
+    default: rules::service_account_default,
+    columns: columns::SERVICE_ACCOUNT,
+    cells: columns::service_account,
+    ..PLAIN
+};
 
 static LEASE: Behaviour = Behaviour {
     create_on_update: true,
@@ -81,17 +89,17 @@ static LEASE: Behaviour = Behaviour {
 static EVENT: Behaviour = Behaviour {
     create_on_update: true,
     selectable: &[
-        ("involvedObject.kind", &["involvedObject", "kind"]),
-        ("involvedObject.namespace", &["involvedObject", "namespace"]),
-        ("involvedObject.name", &["involvedObject", "name"]),
-        ("involvedObject.uid", &["involvedObject", "uid"]),
-        ("involvedObject.apiVersion", &["involvedObject", "apiVersion"]),
-        ("involvedObject.resourceVersion", &["involvedObject", "resourceVersion"]),
-        ("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
-        ("reason", &["reason"]),
-        ("reportingComponent", &["reportingComponent"]),
-        ("source", &["source", "component"]),
-        ("type", &["type"]),
+        ("involvedObject.kind", "involvedObject.kind"),
+        ("involvedObject.namespace", "involvedObject.namespace"),
+        ("involvedObject.name", "involvedObject.name"),
+        ("involvedObject.uid", "involvedObject.uid"),
+        ("involvedObject.apiVersion", "involvedObject.apiVersion"),
+        ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
+        ("involvedObject.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingComponent", "reportingComponent"),
+        ("source", "source.component"),
+        ("type", "type"),
     ],
     columns: columns::EVENT,
     cells: columns::event,
@@ -100,7 +108,22 @@ static EVENT: Behaviour = Behaviour {
 };
 
 /// events.k8s.io/v1 shows the same objects under other field names.
-static NEW_EVENT: Behaviour = Behaviour { validate: rules::new_event, ..EVENT };
+static NEW_EVENT: Behaviour = Behaviour {
+    selectable: &[
+        ("regarding.kind", "involvedObject.kind"),
+        ("regarding.namespace", "involvedObject.namespace"),
+        ("regarding.name", "involvedObject.name"),
+        ("regarding.uid", "involvedObject.uid"),
+        ("regarding.apiVersion", "involvedObject.apiVersion"),
+        ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        ("regarding.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingController", "reportingComponent"),
+        ("type", "type"),
+    ],
+    validate: rules::new_event,
+    ..EVENT
+};
 
 fn event_renames() -> StoredAs {
     StoredAs {
@@ -124,8 +147,8 @@ const ROWS: &[Row] = &[
     Row { group: "", version: "v1", kind: "Namespace", plural: "namespaces", singular: "namespace", short: &["ns"], namespaced: false, collection: "core/namespaces", stored_as: None, behaviour: &NAMESPACE },
     Row { group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret", short: &[], namespaced: true, collection: "core/secrets", stored_as: None, behaviour: &SECRET },
     Row { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], namespaced: true, collection: "core/serviceaccounts", stored_as: None, behaviour: &SERVICE_ACCOUNT },
-    Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
     Row { group: "events.k8s.io", version: "v1", kind: "Event", plural: "events", singular: "event", short: &["ev"], namespaced: true, collection: "core/events", stored_as: Some(event_renames), behaviour: &NEW_EVENT },
+    Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
 ];
 
 pub fn kinds() -> Vec<Kind> {

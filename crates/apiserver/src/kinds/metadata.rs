@@ -50,7 +50,7 @@ pub fn validate(kind: &Kind, object: &Object) -> FieldErrors {
     labels(object, &mut errors);
     annotations(object, &mut errors);
     owners(object, &mut errors);
-    finalizers(object, &mut errors);
+    finalizers(kind, object, &mut errors);
     errors
 }
 
@@ -88,7 +88,7 @@ fn owners(object: &Object, errors: &mut FieldErrors) {
         }
         for (key, value) in [("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)] {
             if value.is_empty() {
-                errors.push(FieldError::invalid(field(key), "", format!("{key} must not be empty")));
+                errors.push(FieldError::invalid(field(key), "", "must not be empty"));
             }
         }
         if owner.api_version == "v1" && owner.kind == "Event" {
@@ -110,18 +110,26 @@ fn owners(object: &Object, errors: &mut FieldErrors) {
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
 
-fn finalizers(object: &Object, errors: &mut FieldErrors) {
-    for finalizer in object.finalizers() {
-        let wrong = name::qualified_name(finalizer);
-        let bare =
-            wrong.is_empty() && !finalizer.contains('/') && ![FOREGROUND, ORPHAN, "kubernetes"].contains(&finalizer);
-        errors.extend(wrong.into_iter().map(|m| FieldError::invalid("metadata.finalizers", finalizer, m)));
-        if bare {
-            errors.push(FieldError::invalid(
-                "metadata.finalizers",
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
+/// What is wrong with one finalizer name of a core kind: the server's own ones need no domain.
+pub fn finalizer(field: &str, value: &str) -> FieldErrors {
+    let wrong = name::qualified_name(value);
+    if !wrong.is_empty() {
+        return wrong.into_iter().map(|m| FieldError::invalid(field, value, m)).collect();
+    }
+    if value.contains('/') || [FOREGROUND, ORPHAN, "kubernetes"].contains(&value) {
+        return Vec::new();
+    }
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    vec![FieldError::invalid(field, value, why)]
+}
+
+fn finalizers(kind: &Kind, object: &Object, errors: &mut FieldErrors) {
+    for (i, value) in object.finalizers().enumerate() {
+        if kind.group.is_empty() {
+            errors.extend(finalizer(&format!("metadata.finalizers[{i}]"), value));
+        } else {
+            let wrong = name::qualified_name(value);
+            errors.extend(wrong.into_iter().map(|m| FieldError::invalid("metadata.finalizers", value, m)));
         }
     }
     if object.has_finalizer(FOREGROUND) && object.has_finalizer(ORPHAN) {
@@ -148,6 +156,9 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
                 ),
             ));
         }
+    }
+    if new.generation() < old.generation() {
+        errors.push(FieldError::invalid("metadata.generation", new.generation(), "must not be decremented"));
     }
     for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let (was, is) = (old.meta().get(key), new.meta().get(key));

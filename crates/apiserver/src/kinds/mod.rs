@@ -55,8 +55,10 @@ pub struct Behaviour {
     pub unconditional_update: bool,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
-    /// Field selectors beyond metadata.name and metadata.namespace: label and path in the stored form.
-    pub selectable: &'static [(&'static str, &'static [&'static str])],
+    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form.
+    pub selectable: &'static [(&'static str, &'static str)],
+    /// DELETE of the whole collection is allowed.
+    pub deletes_collection: bool,
     pub columns: &'static [Column],
     pub cells: fn(&Object, Timestamp) -> Vec<Value>,
     /// Defaults of any write.
@@ -90,12 +92,16 @@ impl Kind {
     }
 
     pub fn verbs(&self) -> &'static [&'static str] {
-        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        if self.behaviour.deletes_collection {
+            &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        } else {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
+        }
     }
 
     pub fn subresources(&self) -> impl Iterator<Item = &'static str> {
         let status = self.behaviour.status.then_some("status");
-        status.into_iter().chain(self.behaviour.subresources.iter().copied())
+        self.behaviour.subresources.iter().copied().chain(status)
     }
 
     /// The stored form of an object as this kind serves it.
@@ -105,6 +111,8 @@ impl Kind {
                 rename(object, outer, inner);
             }
             object.set_type(stored.api_version, &self.kind);
+            let (group, version) = meta::split_api_version(stored.api_version);
+            retype(object, group, version, &self.kind);
         }
     }
 
@@ -114,8 +122,21 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, inner, outer);
             }
+            object.set_type(&self.api_version(), &self.kind);
+            retype(object, &self.group, &self.version, &self.kind);
+        } else {
+            object.set_type(&self.api_version(), &self.kind);
         }
-        object.set_type(&self.api_version(), &self.kind);
+    }
+
+    /// The group that names this kind in validation errors: the one it is stored in.
+    pub fn error_group(&self) -> &str {
+        self.stored_as.as_ref().map_or(&self.group, |stored| meta::split_api_version(stored.api_version).0)
+    }
+
+    /// The key under which a selectable field stands among an entry's facts.
+    pub fn selectable_path(&self, label: &str) -> Option<&'static str> {
+        self.behaviour.selectable.iter().find(|(l, _)| *l == label).map(|(_, path)| *path)
     }
 
     /// Facts about an object that selectors and the garbage collector ask for.
@@ -127,7 +148,7 @@ impl Kind {
     pub fn selects(&self, field: &str) -> bool {
         field == "metadata.name"
             || (field == "metadata.namespace" && self.namespaced)
-            || self.behaviour.selectable.iter().any(|(label, _)| *label == field)
+            || self.selectable_path(field).is_some()
     }
 }
 
@@ -137,17 +158,30 @@ fn rename(object: &mut Object, from: &str, to: &str) {
     }
 }
 
-fn describe(object: &Object, selectable: &[(&str, &[&str])]) -> Attrs {
-    let fields = selectable.iter().filter_map(|(label, path)| {
-        let mut value = object.0.get(*path.first()?)?;
-        for step in &path[1..] {
-            value = value.get(*step)?;
+/// Renamed fields may be left out in one form and always written in the other.
+fn retype(object: &mut Object, group: &str, version: &str, kind: &str) {
+    let facts = schema::Facts::builtin();
+    if let Some(ty) = facts.kind(group, version, kind) {
+        let mut value = Value::Object(std::mem::take(&mut object.0));
+        // What is stored was checked when it was written.
+        let _ = schema::decode(facts, ty, &mut value);
+        *object = Object::from_value(value).unwrap_or_default();
+    }
+}
+
+fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
+    let fields = selectable.iter().filter_map(|(_, path)| {
+        let mut steps = path.split('.');
+        let mut value = object.0.get(steps.next()?)?;
+        for step in steps {
+            value = value.get(step)?;
         }
         let text = match value {
+            Value::String(s) if s.is_empty() => return None,
             Value::String(s) => s.clone(),
             other => other.to_string(),
         };
-        Some(((*label).into(), text.into()))
+        Some(((*path).into(), text.into()))
     });
     Attrs {
         labels: object.labels().map(|(k, v)| (k.into(), v.into())).collect(),

@@ -53,6 +53,21 @@ pub fn namespace_update(object: &mut Object, old: &Object) {
     }
 }
 
+pub fn namespace(object: &Object) -> FieldErrors {
+    let list = map(object, "spec").and_then(|s| s.get("finalizers")).and_then(Value::as_array);
+    let names = list.into_iter().flatten().filter_map(Value::as_str);
+    names.flat_map(|name| super::metadata::finalizer("spec.finalizers", name)).collect()
+}
+
+/// References to secrets are names only: they live in the account's own namespace.
+pub fn service_account_default(object: &mut Object) {
+    if let Some(Value::Array(list)) = object.0.get_mut("secrets") {
+        for reference in list.iter_mut().filter_map(Value::as_object_mut) {
+            reference.retain(|key, _| key == "name");
+        }
+    }
+}
+
 pub fn config_map(object: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let mut size = 0;
@@ -198,39 +213,52 @@ pub fn lease(object: &Object) -> FieldErrors {
     errors
 }
 
-/// A core/v1 event must be about something in its own namespace; cluster-scoped subjects live in `default`.
+/// An event is about something in its own namespace; cluster-scoped subjects live in `default`. Events with an eventTime are of the new
+/// style and must say who reports what.
 pub fn event(object: &Object) -> FieldErrors {
-    if text(object, "eventTime").is_empty() {
-        about(object, "involvedObject")
-    } else {
-        new_style(object, "involvedObject")
-    }
+    described_event(object, "involvedObject", "reportingComponent", "message")
 }
 
+/// events.k8s.io/v1 takes only the new style.
 pub fn new_event(object: &Object) -> FieldErrors {
-    new_style(object, "regarding")
-}
-
-fn about(object: &Object, field: &str) -> FieldErrors {
-    let namespace = map(object, field).and_then(|m| m.get("namespace")).and_then(Value::as_str).unwrap_or_default();
-    let fits = if namespace.is_empty() {
-        ["default", "kube-system"].contains(&object.namespace())
-    } else {
-        namespace == object.namespace()
-    };
-    if fits {
-        Vec::new()
-    } else {
-        vec![FieldError::invalid(format!("{field}.namespace"), namespace, "does not match event.namespace")]
-    }
-}
-
-fn new_style(object: &Object, subject: &str) -> FieldErrors {
-    let mut errors = about(object, subject);
+    let mut errors = described_event(object, "regarding", "reportingController", "note");
     if text(object, "eventTime").is_empty() {
         errors.push(FieldError::required("eventTime", ""));
     }
-    let controller = if subject == "regarding" { "reportingController" } else { "reportingComponent" };
+    let kind = text(object, "type");
+    if !["Normal", "Warning"].contains(&kind) {
+        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
+    }
+    let old = [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ];
+    for (served, stored) in old {
+        let set = match object.0.get(served) {
+            None | Some(Value::Null) => false,
+            Some(Value::Object(map)) => !map.is_empty(),
+            Some(value) => value != &Value::from(0),
+        };
+        if set {
+            errors.push(FieldError::invalid(stored, "", "needs to be unset"));
+        }
+    }
+    errors
+}
+
+fn described_event(object: &Object, subject: &str, controller: &str, message: &str) -> FieldErrors {
+    let mut errors = Vec::new();
+    let namespace = map(object, subject).and_then(|m| m.get("namespace")).and_then(Value::as_str).unwrap_or_default();
+    let home = if namespace.is_empty() { "default" } else { namespace };
+    let system = namespace.is_empty() && object.namespace() == "kube-system";
+    if home != object.namespace() && !system {
+        errors.push(FieldError::invalid("involvedObject.namespace", namespace, "does not match event.namespace"));
+    }
+    if text(object, "eventTime").is_empty() {
+        return errors;
+    }
     match text(object, controller) {
         "" => errors.push(FieldError::required("reportingController", "")),
         value => {
@@ -238,16 +266,15 @@ fn new_style(object: &Object, subject: &str) -> FieldErrors {
             errors.extend(wrong.into_iter().map(|m| FieldError::invalid("reportingController", value, m)));
         }
     }
-    for (key, max) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+    for key in ["reportingInstance", "action", "reason"] {
         match text(object, key) {
             "" => errors.push(FieldError::required(key, "")),
-            value if value.len() > max => {
-                errors.push(FieldError::invalid(key, "", format!("can have at most {max} characters")));
+            value if value.len() > 128 => {
+                errors.push(FieldError::invalid(key, "", "can have at most 128 characters"));
             }
             _ => {}
         }
     }
-    let message = if subject == "regarding" { "note" } else { "message" };
     if text(object, message).len() > 1024 {
         errors.push(FieldError::invalid("message", "", "can have at most 1024 characters"));
     }

@@ -31,14 +31,15 @@ pub(super) struct Client {
     /// Counts up at each failure; which member that is, is its remainder.
     turn: AtomicUsize,
     login: Option<Login>,
-    /// Held while logging in, so that many requests with an outdated token log in once.
-    token: tokio::sync::Mutex<Option<Token>>,
+    /// None before the first login. Held while logging in, so that many requests with an outdated token log in once.
+    pass: tokio::sync::Mutex<Option<Pass>>,
     /// Told by the first answer; a member of another cluster is not listened to.
     cluster: OnceLock<u64>,
     attempt: Duration,
 }
 
-type Token = MetadataValue<Ascii>;
+/// What etcd gave for our login: nothing, if it wants none.
+type Pass = Option<MetadataValue<Ascii>>;
 
 struct Member {
     endpoint: Endpoint,
@@ -87,7 +88,8 @@ impl Failure {
 enum Meaning {
     /// It did not reach the state machine.
     Untouched,
-    Token,
+    /// The token is no longer good.
+    Login,
     Doubt,
     Refused(Refusal),
 }
@@ -98,8 +100,8 @@ fn meaning(status: &Status) -> Meaning {
     match status.code() {
         _ if unconnected(status) => Meaning::Untouched,
         Code::Unavailable if says("etcdserver: no leader") => Meaning::Untouched,
-        Code::Unauthenticated => Meaning::Token,
-        Code::InvalidArgument if says("auth: revision in header is old") => Meaning::Token,
+        Code::Unauthenticated => Meaning::Login,
+        Code::InvalidArgument if says("revision in header is old") || says("user name is empty") => Meaning::Login,
         Code::InvalidArgument if says("request is too large") => Meaning::Refused(Refusal::TooLarge),
         Code::OutOfRange if says("has been compacted") => Meaning::Refused(Refusal::Compacted),
         Code::OutOfRange if says("decoded message length too large") => Meaning::Refused(Refusal::Big),
@@ -179,7 +181,7 @@ impl Client {
             members,
             turn: AtomicUsize::new(0),
             login: config.login.clone(),
-            token: tokio::sync::Mutex::new(None),
+            pass: tokio::sync::Mutex::new(None),
             cluster: OnceLock::new(),
             attempt: config.attempt,
         })
@@ -202,16 +204,17 @@ impl Client {
             let turn = self.turn.load(Ordering::SeqCst);
             let member = self.member(turn);
             let until = deadline.min(Instant::now() + self.attempt);
-            let (doubt, why) = match timeout_at(until, self.try_call(member, path, ask.clone())).await {
+            let mut pass = None;
+            let (doubt, why) = match timeout_at(until, self.try_call(member, path, ask.clone(), &mut pass)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => match meaning(&status) {
                     Meaning::Refused(refusal) => return Err(Failure::Refused(refusal, told(&status))),
-                    Meaning::Token if logins < 2 => {
+                    Meaning::Login if logins < 2 => {
                         logins += 1;
-                        self.token.lock().await.take();
+                        self.forget(pass).await;
                         continue;
                     }
-                    Meaning::Token => return Err(Failure::Refused(Refusal::Other, told(&status))),
+                    Meaning::Login => return Err(Failure::Refused(Refusal::Other, told(&status))),
                     Meaning::Untouched => (false, told(&status)),
                     Meaning::Doubt => (true, told(&status)),
                 },
@@ -223,7 +226,7 @@ impl Client {
             };
             let why = format!("etcd {}: {why}", member.endpoint.uri());
             tracing::debug!(why, path, "a request to etcd failed");
-            self.pass(turn);
+            self.move_on(turn);
             if doubt && again == Again::Never {
                 return Err(Failure::Doubt(why));
             }
@@ -241,14 +244,20 @@ impl Client {
         }
     }
 
-    async fn try_call<Q, A>(&self, member: &Member, path: &'static str, ask: Q) -> Result<A, Status>
+    async fn try_call<Q, A>(
+        &self,
+        member: &Member,
+        path: &'static str,
+        ask: Q,
+        pass: &mut Option<Pass>,
+    ) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + Headed + 'static,
     {
         let channel = held!(member.channel.lock()).clone();
-        let token = self.token(&channel).await?;
-        let answer = unary::<Q, A>(channel, path, ask, token).await?;
+        let given = pass.insert(self.pass(&channel).await?).clone();
+        let answer = unary::<Q, A>(channel, path, ask, given).await?;
         self.same_cluster(answer.header())?;
         Ok(answer)
     }
@@ -263,7 +272,7 @@ impl Client {
         let said = |why: String| format!("etcd {}: {why}", member.endpoint.uri());
         let opening = async {
             let channel = member.endpoint.connect().await.map_err(|e| chain(&e))?;
-            let token = self.token(&channel).await.map_err(|s| told(&s))?;
+            let token = self.pass(&channel).await.map_err(|s| told(&s))?;
             let (asks, mut asked) = mpsc::channel(ASKS);
             // There is room: the channel is new.
             let _ = asks.send(first).await;
@@ -279,8 +288,16 @@ impl Client {
         opened.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.attempt))).map_err(said)
     }
 
-    pub(super) async fn forget_token(&self) {
-        self.token.lock().await.take();
+    pub(super) async fn log_in_again(&self) {
+        self.pass.lock().await.take();
+    }
+
+    /// Unless another request has logged in again since.
+    async fn forget(&self, used: Option<Pass>) {
+        let mut held = self.pass.lock().await;
+        if *held == used {
+            held.take();
+        }
     }
 
     /// One etcd restored over another must not be mistaken for it.
@@ -290,24 +307,27 @@ impl Client {
         if told == ours {
             return Ok(());
         }
-        Err(Status::failed_precondition(format!("it belongs to cluster {told:x}, not to {ours:x}")))
+        Err(Status::unavailable(format!("it belongs to cluster {told:x}, not to {ours:x}")))
     }
 
-    async fn token(&self, channel: &Channel) -> Result<Option<Token>, Status> {
+    async fn pass(&self, channel: &Channel) -> Result<Pass, Status> {
         let Some(login) = &self.login else { return Ok(None) };
-        let mut held = self.token.lock().await;
-        if let Some(token) = &*held {
-            return Ok(Some(token.clone()));
+        let mut held = self.pass.lock().await;
+        if let Some(pass) = &*held {
+            return Ok(pass.clone());
         }
         let ask = AuthenticateRequest { name: login.user.clone(), password: login.password.to_string() };
-        let answer: AuthenticateResponse = match unary(channel.clone(), wire::AUTHENTICATE, ask, None).await {
-            Err(status) if status.message().contains("authentication is not enabled") => return Ok(None),
-            answer => answer?,
+        let pass = match unary::<_, AuthenticateResponse>(channel.clone(), wire::AUTHENTICATE, ask, None).await {
+            Err(status) if status.message().contains("authentication is not enabled") => None,
+            answer => {
+                let token = answer?.token.parse::<MetadataValue<Ascii>>();
+                let mut token = token.map_err(|_| Status::internal("an unusable token"))?;
+                token.set_sensitive(true);
+                Some(token)
+            }
         };
-        let mut token: Token = answer.token.parse().map_err(|_| Status::internal("an unusable token"))?;
-        token.set_sensitive(true);
-        *held = Some(token.clone());
-        Ok(Some(token))
+        *held = Some(pass.clone());
+        Ok(pass)
     }
 
     fn member(&self, turn: usize) -> &Member {
@@ -315,24 +335,25 @@ impl Client {
     }
 
     /// The next member's turn, unless someone else already moved on.
-    fn pass(&self, turn: usize) {
+    fn move_on(&self, turn: usize) {
         let _ = self.turn.compare_exchange(turn, turn.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-async fn unary<Q, A>(channel: Channel, path: &'static str, ask: Q, token: Option<Token>) -> Result<A, Status>
+async fn unary<Q, A>(channel: Channel, path: &'static str, ask: Q, token: Pass) -> Result<A, Status>
 where
     Q: Message + 'static,
     A: Message + Default + 'static,
 {
     let mut grpc = grpc(channel);
     grpc.ready().await.map_err(|e| Status::from_error(Box::new(e)))?;
-    let answer = grpc.unary(request(ask, token), PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await?;
+    let answer =
+        grpc.unary(request(ask, token), PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await?;
     Ok(answer.into_inner())
 }
 
 /// With the word that a member without a leader shall say so at once instead of waiting for one.
-fn request<T>(message: T, token: Option<Token>) -> Request<T> {
+fn request<T>(message: T, token: Pass) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
     if let Some(token) = token {
@@ -343,9 +364,8 @@ fn request<T>(message: T, token: Option<Token>) -> Request<T> {
 
 fn tls(config: &Config) -> Result<Option<ClientTlsConfig>> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|e| Error::io(format!("reading {}", path.display()), e))
-    };
+    let read =
+        |path: &std::path::Path| std::fs::read(path).map_err(|e| Error::io(format!("reading {}", path.display()), e));
     let mut made = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(&tls.ca)?));
     if let Some((certificate, key)) = &tls.identity {
         made = made.identity(Identity::from_pem(read(certificate)?, read(key)?));

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Etcd;
 use super::client::{Again, Failure, Refusal};
 use super::core::Core;
 use super::wire::{
-    self, Compare, CompactionRequest, CompactionResponse, Operand, PutRequest, RangeRequest, Relation, Request,
+    self, CompactionRequest, CompactionResponse, Compare, Operand, PutRequest, RangeRequest, Relation, Request,
     Response, TxnRequest, TxnResponse,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Revision;
-use crate::seal::KeyId;
 
 /// Whose turn it is: who finds the shared key as it left it last time changes it and compacts; the others wait another period.
 #[derive(Default)]
@@ -72,8 +70,4 @@ pub(super) async fn compact(core: &Core, upto: Revision) -> Result<()> {
         Ok(_) | Err(Failure::Refused(Refusal::Compacted, _)) => Ok(()),
         Err(failure) => Err(failure.into_error(0, 0)),
     }
-}
-
-pub(super) async fn reseal(_etcd: &Etcd) -> Result<KeyId> {
-    Err(Error::Unsupported("reseal"))
 }

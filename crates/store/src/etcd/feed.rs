@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::client::{Again, Failure, Refusal};
 use super::core::Core;
-use super::wire::{self, RangeRequest, RangeResponse, WatchAsk, WatchCreate, WatchEvent, WatchProgress, WatchRequest, WatchResponse};
+use super::wire::{
+    self, KeyValue, RangeRequest, RangeResponse, WatchAsk, WatchCreate, WatchEvent, WatchProgress, WatchRequest,
+    WatchResponse,
+};
 use crate::error::{Error, Result};
 use crate::model::{Change, Entry, Key, Range, Revision};
 use crate::tree::Fed;
@@ -81,12 +85,31 @@ async fn list(core: &Core) -> Result<List> {
 }
 
 async fn try_list(core: &Core) -> Result<Option<List>> {
-    let (mut key, range_end) = core.layout.all();
-    let mut list = List { revision: 0, news: Vec::new(), keys: HashSet::new() };
+    let (mut news, mut keys) = (Vec::new(), HashSet::new());
+    let revision = pages(core, core.layout.all(), |kv| {
+        let Some(item) = core.layout.item(&kv.key) else { return Ok(()) };
+        let known = core.tree.get(&item).is_some_and(|entry| entry.revision == kv.revision());
+        if !known {
+            let Some(entry) = core.entry(&item, &kv)? else { return Ok(()) };
+            news.push((item.clone(), entry));
+        }
+        keys.insert(item);
+        Ok(())
+    });
+    Ok(revision.await?.map(|revision| List { revision, news, keys }))
+}
+
+/// Everything from the first key up to the second, at one revision, which is given. None: that was compacted meanwhile.
+pub(super) async fn pages(
+    core: &Core,
+    (mut key, range_end): (Bytes, Bytes),
+    mut each: impl FnMut(KeyValue) -> Result<()>,
+) -> Result<Option<Revision>> {
+    let mut revision = 0;
     let mut limit = PAGE;
     loop {
-        let revision = i64::try_from(list.revision).unwrap_or(0);
-        let ask = RangeRequest { key: key.clone(), range_end: range_end.clone(), limit, revision, ..Default::default() };
+        let ask =
+            RangeRequest { key: key.clone(), range_end: range_end.clone(), limit, revision, ..Default::default() };
         let page: RangeResponse = match core.client.call(wire::RANGE, &ask, core.deadline(), Again::Safe).await {
             Err(Failure::Refused(Refusal::Compacted, _)) => return Ok(None),
             Err(Failure::Refused(Refusal::Big, _)) if limit > SMALLEST_PAGE => {
@@ -95,23 +118,15 @@ async fn try_list(core: &Core) -> Result<Option<List>> {
             }
             page => page.map_err(|failure| failure.into_error(0, 0))?,
         };
-        if list.revision == 0 {
-            list.revision = wire::revision(page.header.as_ref());
+        if revision == 0 {
+            revision = page.header.as_ref().map_or(0, |header| header.revision);
         }
         let last = page.kvs.last().map(|kv| kv.key.clone());
-        for kv in page.kvs {
-            let Some(item) = core.layout.item(&kv.key) else { continue };
-            let known = core.tree.get(&item).is_some_and(|entry| entry.revision == kv.revision());
-            if !known {
-                let Some(entry) = core.entry(&item, &kv)? else { continue };
-                list.news.push((item.clone(), entry));
-            }
-            list.keys.insert(item);
-        }
+        page.kvs.into_iter().try_for_each(&mut each)?;
         match last {
             // The next key after this one.
             Some(last) if page.more => key = [&last[..], b"\0"].concat().into(),
-            _ => return Ok(Some(list)),
+            _ => return Ok(Some(u64::try_from(revision).unwrap_or(0))),
         }
     }
 }
@@ -144,8 +159,8 @@ pub(super) async fn follow(core: Arc<Core>) {
             }
         };
         tracing::debug!(why, "the watch stream ended");
-        if why.contains("auth token") {
-            stream.core.client.forget_token().await;
+        if why.contains("auth") {
+            stream.core.client.log_in_again().await;
         }
         let since = *stream.lost.get_or_insert_with(Instant::now);
         if stream.stuck || since.elapsed() > PATIENCE {

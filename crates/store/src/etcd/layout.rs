@@ -33,6 +33,14 @@ impl Layout {
         (format!("{}/", self.prefix).into(), format!("{}0", self.prefix).into())
     }
 
+    /// Everything of one collection.
+    pub(super) fn collection(&self, collection: &Collection) -> (Bytes, Bytes) {
+        let from = self.key(&Key::new(collection, ""));
+        // Ends in `/`, after which `0` comes next.
+        let to = [&from[..from.len() - 1], b"0"].concat();
+        (from, to.into())
+    }
+
     /// Where servers agree who compacts; no item, as it has no collection.
     pub(super) fn compaction(&self) -> Bytes {
         format!("{}/.compaction", self.prefix).into()

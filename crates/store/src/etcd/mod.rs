@@ -6,6 +6,7 @@ mod config;
 mod core;
 mod feed;
 mod layout;
+mod reseal;
 mod sync;
 mod wire;
 mod write;
@@ -108,7 +109,11 @@ impl Engine for Etcd {
     }
 
     fn reseal(&self) -> Future<'_, Result<KeyId>> {
-        Box::pin(compaction::reseal(self))
+        Box::pin(async {
+            let needed = reseal::reseal(&self.core).await?;
+            self.compact(self.core.tree.revision()).await?;
+            Ok(needed)
+        })
     }
 
     fn tend(&self) -> Future<'_, Result<()>> {

@@ -85,17 +85,21 @@ struct Attempt<'a> {
     deletes: bool,
     /// The key in the tree, and the count of reloads, before anything was sent.
     before: Option<Entry>,
+    /// That is what must be replaced, so it need not travel.
+    known: bool,
     reloads: u64,
     deadline: Instant,
 }
 
 pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
     let Write { key, expect, change } = write;
+    let before = core.tree.get(&key);
     let attempt = Attempt {
         core,
         ticket: core.writes.begin(),
         deletes: matches!(change, Change::Delete),
-        before: core.tree.get(&key),
+        known: matches!((expect, &before), (Expect::At(at), Some(before)) if before.revision == at),
+        before,
         reloads: core.reloads.load(Ordering::SeqCst),
         deadline: core.deadline(),
         key,
@@ -108,13 +112,9 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
         (Expect::Absent, false) => Some((Relation::Equal, Operand::Create(0))),
         // Absent and deleted is never right, and 0 means absent to etcd but is no revision to us.
         (Expect::Absent, true) | (Expect::At(0), _) => Some((Relation::Equal, Operand::Mod(NEVER))),
-        (Expect::At(revision), _) => {
-            Some((Relation::Equal, Operand::Mod(i64::try_from(revision).unwrap_or(NEVER))))
-        }
+        (Expect::At(revision), _) => Some((Relation::Equal, Operand::Mod(i64::try_from(revision).unwrap_or(NEVER)))),
     };
-    // What is replaced need not travel if the tree has it.
-    let known = matches!((expect, &attempt.before), (Expect::At(at), Some(before)) if before.revision == at);
-    let (size, change) = attempt.change(&name, change, !known)?;
+    let (size, change) = attempt.change(&name, change)?;
     loop {
         let raised = core.fence.now();
         let mut txn = TxnRequest {
@@ -151,8 +151,8 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
 
 impl Attempt<'_> {
     /// The operation, and how large its value is.
-    fn change(&self, name: &Bytes, change: Change, prev_kv: bool) -> Result<(usize, RequestOp)> {
-        let key = name.clone();
+    fn change(&self, name: &Bytes, change: Change) -> Result<(usize, RequestOp)> {
+        let (key, prev_kv) = (name.clone(), !self.known);
         let Change::Put { value, attrs } = change else {
             let delete = DeleteRangeRequest { key, prev_kv, ..DeleteRangeRequest::default() };
             return Ok((0, Request::Delete(delete).into()));
@@ -182,11 +182,12 @@ impl Attempt<'_> {
             Some(Response::Delete(delete)) => delete.prev_kvs.into_iter().next(),
             _ => None,
         };
-        let prev = match (&self.before, replaced) {
-            (Some(before), Some(kv)) if before.revision == kv.revision() => Some(before.clone()),
-            (_, Some(kv)) => self.core.entry(&self.key, &kv)?,
-            // Not asked for, as `before` is what was expected; or there was nothing.
-            (before, None) => before.clone().filter(|before| self.just_before(revision).is_some_and(|e| e.revision == before.revision)),
+        let prev = match replaced {
+            Some(kv) => match &self.before {
+                Some(before) if before.revision == kv.revision() => Some(before.clone()),
+                _ => self.core.entry(&self.key, &kv)?,
+            },
+            None => self.before.clone().filter(|_| self.known),
         };
         Ok(Written { revision, prev })
     }
@@ -237,6 +238,9 @@ impl Attempt<'_> {
     }
 
     fn just_before(&self, revision: Revision) -> Option<Entry> {
+        if self.known {
+            return self.before.clone();
+        }
         let at = Some(revision.saturating_sub(1));
         let range = Range { collection: &self.key.collection, prefix: &self.key.item, after: None, limit: 1, at };
         let page = self.core.tree.range(&range, |item, _| *item == *self.key.item).ok()?;

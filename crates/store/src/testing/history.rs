@@ -166,15 +166,14 @@ impl Truth {
                 }
             }
         }
-        let mut sightings: BTreeMap<Revision, (String, Option<String>)> = BTreeMap::new();
+        // A set of what each saw, not a map: two observers that differ must both be judged.
+        let mut sightings: BTreeSet<(Revision, String, Option<String>)> = BTreeSet::new();
         for watch in watches {
-            for (revision, key, value) in &watch.events {
-                sightings.insert(*revision, (key.clone(), value.clone()));
-            }
+            sightings.extend(watch.events.iter().cloned());
         }
         for op in ops {
             let mut saw = |key: &str, seen: &Seen| {
-                sightings.entry(seen.revision).or_insert_with(|| (key.to_owned(), Some(seen.value.clone())));
+                sightings.insert((seen.revision, key.to_owned(), Some(seen.value.clone())));
             };
             match &op.act {
                 Act::Get { key, seen: Some(seen) } => saw(key, seen),
@@ -182,7 +181,7 @@ impl Truth {
                 _ => {}
             }
         }
-        for (revision, (key, value)) in sightings {
+        for (revision, key, value) in sightings {
             if let Some(happened) = writes.get(&revision) {
                 if happened.key != key || happened.value != value {
                     found.push(Violation::FromNowhere { key, revision });

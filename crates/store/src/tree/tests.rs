@@ -109,7 +109,7 @@ proptest! {
         if let Some(shelf) = tree.find(&c) {
             let state = shelf.state.read().unwrap();
             prop_assert_eq!(state.items.len(), now.len());
-            prop_assert!(state.history.is_empty() && state.items.values().all(|v| v.older.is_empty()));
+            prop_assert!(state.history.is_empty() && state.items.values().all(|v| v.older.is_none()));
         }
     }
 }

@@ -139,6 +139,13 @@ async fn f7_a_lost_quorum_is_an_error_in_time_and_heals_by_itself() {
     etcd.members[0].kill();
     etcd.members[1].kill();
     let lost = Instant::now();
+    let told = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            eventually("health tells", || matches!(store.health(), Health::Failed { .. })).await;
+            println!("F-7 health failed after {:?}: {:?}", lost.elapsed(), store.health());
+        })
+    };
     for n in 0..4 {
         let began = Instant::now();
         let (written, synced) =
@@ -148,8 +155,7 @@ async fn f7_a_lost_quorum_is_an_error_in_time_and_heals_by_itself() {
         assert!(began.elapsed() < deadline + Duration::from_secs(2), "answered after {:?}", began.elapsed());
         assert_eq!(store.get(&k).unwrap().revision, before, "reads go on");
     }
-    eventually("health tells", || matches!(store.health(), Health::Failed { .. })).await;
-    println!("F-7 health failed after {:?}: {:?}", lost.elapsed(), store.health());
+    told.await.unwrap();
     etcd.members[0].start();
     etcd.members[1].start();
     etcd.leader();
@@ -189,7 +195,8 @@ async fn a_watch_survives_cuts_black_holes_and_delays() {
             written
         })
     };
-    let modes = [Mode::Cut, Mode::Pass, Mode::BlackHole, Mode::Pass, Mode::Delay(Duration::from_millis(40)), Mode::Mute];
+    let modes =
+        [Mode::Cut, Mode::Pass, Mode::BlackHole, Mode::Pass, Mode::Delay(Duration::from_millis(40)), Mode::Mute];
     let mut turn = 0;
     while !writer.is_finished() {
         one.set(modes[turn % modes.len()]);

@@ -66,27 +66,28 @@ impl Member {
     }
 
     pub fn ctl(&self, args: &[&str]) -> String {
+        self.try_ctl(args).unwrap()
+    }
+
+    pub fn try_ctl(&self, args: &[&str]) -> Result<String, String> {
         let ctl = binaries().unwrap().join("etcdctl");
         let out = Command::new(ctl)
             .arg(format!("--endpoints={}", self.url()))
             .arg("--command-timeout=3s")
             .args(&self.secure)
             .args(args)
-            .env("ETCDCTL_API", "3")
             .output()
             .unwrap();
-        assert!(out.status.success(), "etcdctl {args:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8_lossy(&out.stdout).into_owned()
+        if !out.status.success() {
+            return Err(format!("etcdctl {args:?}: {}", String::from_utf8_lossy(&out.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
     pub fn leads(&self) -> bool {
-        let ctl = binaries().unwrap().join("etcdctl");
-        let out = Command::new(ctl)
-            .args([&format!("--endpoints={}", self.url()), "--command-timeout=1s", "endpoint", "status"])
-            .output()
-            .unwrap();
+        let status = self.try_ctl(&["endpoint", "status"]).unwrap_or_default();
         // endpoint, id, version, …, is leader: the first true of the line.
-        String::from_utf8_lossy(&out.stdout).split(", ").any(|word| word == "true")
+        status.split(", ").any(|word| word == "true")
     }
 }
 

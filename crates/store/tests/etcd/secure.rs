@@ -77,11 +77,7 @@ async fn tls_and_login_work_and_their_lack_is_refused() {
     let server: Vec<_> = server.iter().map(String::as_str).collect();
     let client: Vec<_> = client.iter().map(String::as_str).collect();
     let Some(mut etcd) = Cluster::with(1, &server, &client) else { return };
-    let tls = Tls {
-        ca: file("ca.pem"),
-        identity: Some((file("client.pem"), file("client.key"))),
-        server_name: None,
-    };
+    let tls = Tls { ca: file("ca.pem"), identity: Some((file("client.pem"), file("client.key"))), server_name: None };
     let with_tls = Config { tls: Some(tls.clone()), ..config(etcd.urls()) };
     let store = open(with_tls.clone(), Options::default()).await;
     let k = key("core/things", "a");

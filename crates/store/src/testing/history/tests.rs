@@ -1,82 +1,15 @@
 //! A true history passes; each planted bug is caught. F-3
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::*;
-use crate::testing::{Dice, delete, key, put};
-use crate::{Collection, Error, Options, Range, Store};
+use crate::testing::clients;
+use crate::{Options, Store};
 
 type Delivered = (Revision, String, Option<String>);
 
-/// Real clients on a real store, recorded.
-async fn recorded() -> (Vec<Op>, Vec<Watched>) {
-    let store = Store::memory(Options::default());
-    let time = Arc::new(AtomicU64::new(0));
-    let c = Collection::new("c");
-    let from = store.revision();
-    let mut watch = store.watch(&c, "", from).unwrap();
-    let mut clients = Vec::new();
-    for client in 0..6 {
-        let (store, time, c) = (store.clone(), time.clone(), c.clone());
-        clients.push(tokio::spawn(async move {
-            let mut dice = Dice(client);
-            let mut ops = Vec::new();
-            for n in 0..60 {
-                let name = format!("n/{}", dice.below(4));
-                let k = key("c", &name);
-                let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-                let seen = |e: &crate::Entry| Seen { revision: e.revision, value: text(&e.value) };
-                let began = time.fetch_add(1, Ordering::SeqCst);
-                let act = match dice.below(6) {
-                    0 => Act::Get { seen: store.get(&k).as_ref().map(seen), key: name },
-                    1 => {
-                        let range = Range { collection: &c, prefix: "n/", after: None, limit: 0, at: None };
-                        let page = store.range(&range, |_, _| true).unwrap();
-                        let items = page.items.iter().map(|(item, e)| (item.to_string(), seen(e))).collect();
-                        Act::List { prefix: "n/".into(), revision: page.revision, past: false, items }
-                    }
-                    roll => {
-                        let expect = match dice.below(3) {
-                            0 => Expect::Anything,
-                            1 => Expect::Absent,
-                            _ => store.get(&k).map_or(Expect::Absent, |e| Expect::At(e.revision)),
-                        };
-                        let value = (roll != 2).then(|| format!("{client}-{n}"));
-                        let write = match &value {
-                            Some(value) => put(&k, expect, value.clone()),
-                            None => delete(&k, expect),
-                        };
-                        let outcome = match store.write(write).await {
-                            Ok(written) => Outcome::Done(written.revision),
-                            Err(Error::Conflict { current }) => Outcome::Refused(current.map(|e| e.revision)),
-                            Err(other) => panic!("{other}"),
-                        };
-                        Act::Write { key: name, expect, value, outcome }
-                    }
-                };
-                ops.push(Op { began, ended: time.fetch_add(1, Ordering::SeqCst), act });
-            }
-            ops
-        }));
-    }
-    let mut ops = Vec::new();
-    for client in clients {
-        ops.extend(client.await.unwrap());
-    }
-    let mut events = Vec::new();
-    watch.next(usize::MAX, &mut events).await.unwrap();
-    let told = events.iter().map(|e| {
-        let value = e.entry.as_ref().map(|e| String::from_utf8_lossy(&e.value).into_owned());
-        (e.revision, e.key.item.to_string(), value)
-    });
-    let watched = Watched { prefix: String::new(), from, upto: store.revision(), events: told.collect() };
-    (ops, vec![watched])
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_true_history_passes_and_each_planted_bug_is_caught() {
-    let (ops, watches) = recorded().await;
+    let store = Store::memory(Options::default());
+    let (ops, watches) = clients::run(&store, 6, 60).await;
     assert_eq!(check(&ops, &watches), []);
     let events = &watches[0].events;
     assert!(events.len() > 50);
