@@ -232,8 +232,7 @@ impl Shared {
             let (shared, tls, service) = (self.clone(), tls.clone(), service.clone());
             self.tasks.spawn(async move {
                 shared.stats.open.fetch_add(1, Relaxed);
-                let work = connection::serve(&shared, stream, addr, tls, service);
-                shared.cut.run_until_cancelled(work).await;
+                connection::serve(&shared, stream, addr, tls, service).await;
                 shared.stats.open.fetch_sub(1, Relaxed);
                 drop(place);
             });

@@ -49,6 +49,7 @@ pub enum Backend {
     /// A directory (crash-safe, nothing to install)
     #[value(alias = "embedded")]
     File,
+    /// An etcd cluster, which several servers may share
     Etcd,
     /// Nothing survives the process
     Memory,
@@ -161,7 +162,7 @@ pub struct Access {
 
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// How much to log: 0 to 10
+    /// How much to log: 0 to 10; MUSTER_LOG overrides it with filters such as muster_store=debug
     #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "LEVEL")]
     pub verbosity: u8,
     #[arg(long, value_enum, default_value = "text")]

@@ -100,3 +100,76 @@ async fn patiently<T, E: std::fmt::Display>(work: impl Future<Output = Result<T,
         Err(_) => Err(format!("no answer within {} seconds", PATIENCE.as_secs())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, fs, net::SocketAddr, os::unix::fs::PermissionsExt};
+
+    use apiserver::serve::{BindError, Certificates, Limits, Server, Tls};
+    use http::Response;
+    use http_body_util::Full;
+    use hyper::body::Incoming;
+    use pki::{Kubeconfig, Names};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Gives its bytes to administrators who POST, and says no to everybody else.
+    async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        let authenticator = auth::Authenticator::new(auth::Options::default()).unwrap();
+        let user = authenticator.authenticate(request.extensions().get().unwrap(), request.headers()).unwrap();
+        let body = match (request.method().as_str(), request.uri().path(), user.is_in(auth::MASTERS)) {
+            ("POST", "/large", true) => Bytes::from(vec![7; 5 << 20]),
+            _ => {
+                let mut refused = Response::new(Full::from("not here"));
+                *refused.status_mut() = StatusCode::NOT_FOUND;
+                return Ok(refused);
+            }
+        };
+        Ok(Response::new(Full::new(body)))
+    }
+
+    #[tokio::test]
+    async fn a_running_server_is_asked_with_the_admin_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::choose(Some(folder.path().to_owned())).unwrap();
+        let authority = Authority::open_or_create(&dir.pki()).unwrap();
+        let identity = authority.server("server", &Names::local()).unwrap();
+        let certificates = Certificates::new(identity.chain().unwrap(), identity.key().unwrap()).unwrap();
+        let tls = Tls::new(certificates, &[CertificateDer::from(authority.certificate_der().to_vec())]).unwrap();
+        let mut server = Server::new(Limits::default());
+        let mut port = 19_000 + (std::process::id() % 500) as u16;
+        let bound = loop {
+            match server.bind_tls(SocketAddr::from(([127, 0, 0, 1], port)), tls.clone()).await {
+                Err(BindError::InUse { .. }) => port += 1,
+                bound => break bound.unwrap(),
+            }
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(server.run(tower::service_fn(answer), stop.clone()));
+
+        let file = folder.path().join("out");
+        let error = download(&dir, "/large", &file).await.unwrap_err().to_string();
+        assert!(error.contains("admin.kubeconfig"), "{error}");
+        let admin = authority.client("admin", auth::ADMIN, auth::MASTERS).unwrap();
+        let kubeconfig = Kubeconfig {
+            cluster: "muster",
+            user: "admin",
+            server: &format!("https://{bound}"),
+            authority_pem: authority.certificate_pem(),
+            identity: &admin,
+        };
+        kubeconfig.write(&dir.kubeconfig()).unwrap();
+
+        download(&dir, "/large", &file).await.unwrap();
+        assert_eq!(fs::read(&file).unwrap(), vec![7; 5 << 20]);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        // A file that is there is not written over.
+        assert!(download(&dir, "/large", &file).await.is_err());
+        let error = download(&dir, "/other", &folder.path().join("none")).await.unwrap_err().to_string();
+        assert!(error.contains("404") && error.contains("not here"), "{error}");
+        assert!(!folder.path().join("none").exists());
+        stop.cancel();
+        running.await.unwrap();
+    }
+}

@@ -28,7 +28,6 @@ use crate::{
 
 pub fn run(flags: Apiserver) -> Result<(), Problem> {
     logging::start(flags.logs.verbosity, flags.logs.log_format);
-    allow_many_files();
     runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -63,7 +62,8 @@ async fn with_store(
     authenticator: Authenticator,
 ) -> Result<(), Problem> {
     let audit = audit_log(flags, dir)?;
-    let mut server = Server::new(Limits { connections: flags.listen.max_connections, ..Limits::default() });
+    let connections = raise_file_limit(flags.listen.max_connections);
+    let mut server = Server::new(Limits { connections, ..Limits::default() });
     let plain = bind_plain(&mut server, &flags.listen).await?;
     let secure = bind_secure(&mut server, flags, dir).await?;
     if plain.is_none() && secure.is_none() {
@@ -259,9 +259,11 @@ fn greet(flags: &Apiserver, dir: &DataDir, plain: Option<SocketAddr>, secure: Op
     }
 }
 
-/// Every connection is a file to the system: take as many as we may.
-fn allow_many_files() {
+/// Every connection is a file to the system: take as many as we may, and leave some for the store.
+fn raise_file_limit(wanted: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
+    let allowed = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    wanted.min(allowed / 4 * 3)
 }

@@ -33,6 +33,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Limits, Shared, Tls};
 
+/// How often a connection that winds up is looked at.
+const FAREWELL: Duration = Duration::from_millis(100);
+
 /// How each protocol is spoken; made once per server.
 pub(super) struct Protocols {
     http1: http1::Builder,
@@ -52,10 +55,10 @@ impl Protocols {
             // Streams opened and reset at once ("rapid reset") end the connection beyond these.
             .max_pending_accept_reset_streams(64)
             .max_local_error_reset_streams(256)
-            // What a client may send before it is read: enough for whole bodies, and little for a connection in total.
+            // What a client may send before it is read, and what is queued for it: enough for speed, and little for a connection.
             .initial_stream_window_size(256 << 10)
             .initial_connection_window_size(1 << 20)
-            .max_send_buf_size(1 << 20)
+            .max_send_buf_size(256 << 10)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
         Protocols { http1, http2 }
@@ -170,11 +173,13 @@ fn address_as_host(request: &mut Request<Incoming>) {
 }
 
 async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mut watchdog: Watchdog) {
-    // In a set of its own, so that the signals are polled when one of them fires and not on every byte of the connection.
+    // In a set of its own, so that the signals are polled when one of them fires and not on every byte of the connection: polling
+    // a token takes a lock that all connections share.
+    let mut stopping = false;
     let mut signals = FuturesUnordered::new();
-    signals.push(signal(shared.stop.clone(), time::interval(watchdog.period)));
+    signals.push(signal(shared.stop.clone(), shared.cut.clone(), clock(watchdog.period)));
     loop {
-        let (signal, rest) = tokio::select! {
+        let (signal, mut ticks) = tokio::select! {
             biased;
             outcome = connection.as_mut() => {
                 if let Err(error) = outcome {
@@ -184,9 +189,19 @@ async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mu
             }
             Some(fired) = signals.next() => fired,
         };
-        let (stop, interval) = rest;
         match signal {
-            Signal::Stop => connection.as_mut().wind_up(),
+            Signal::Cut => return,
+            Signal::Stop => {
+                stopping = true;
+                connection.as_mut().wind_up();
+                ticks = clock(FAREWELL);
+            }
+            // A client that neither asks nor answers the farewell is not waited for.
+            Signal::Tick if stopping => {
+                if watchdog.said_farewell() {
+                    return;
+                }
+            }
             Signal::Tick => match watchdog.look() {
                 Verdict::Fine => (),
                 Verdict::Idle => connection.as_mut().wind_up(),
@@ -196,23 +211,36 @@ async fn drive<C: Conversation>(shared: &Shared, mut connection: Pin<&mut C>, mu
                 }
             },
         }
-        // Once told to stop the token stays cancelled: from then on only the clock counts.
-        let stop = if matches!(signal, Signal::Stop) { CancellationToken::new() } else { stop };
-        signals.push(self::signal(stop, interval));
+        // Once told to stop the token stays cancelled: from then on only the others count.
+        let stop = if stopping { CancellationToken::new() } else { shared.stop.clone() };
+        signals.push(self::signal(stop, shared.cut.clone(), ticks));
     }
 }
 
 enum Signal {
+    Cut,
     Stop,
     Tick,
 }
 
-async fn signal(stop: CancellationToken, mut clock: time::Interval) -> (Signal, (CancellationToken, time::Interval)) {
+async fn signal(
+    stop: CancellationToken,
+    cut: CancellationToken,
+    mut ticks: time::Interval,
+) -> (Signal, time::Interval) {
     let signal = tokio::select! {
+        () = cut.cancelled() => Signal::Cut,
         () = stop.cancelled() => Signal::Stop,
-        _ = clock.tick() => Signal::Tick,
+        _ = ticks.tick() => Signal::Tick,
     };
-    (signal, (stop, clock))
+    (signal, ticks)
+}
+
+/// Ticks that were missed (a machine that slept) are left out: two looks in a row would see no progress between them.
+fn clock(period: Duration) -> time::Interval {
+    let mut ticks = time::interval(period);
+    ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    ticks
 }
 
 /// A connection of either protocol.
@@ -295,6 +323,7 @@ struct Watchdog {
     still: u32,
     waiting_for_head: u32,
     stalled: u32,
+    farewell: u32,
     /// On HTTP/2 bytes arrive without any request (pings, windows), so only the first request is awaited.
     http2: bool,
 }
@@ -322,12 +351,20 @@ impl Watchdog {
             still: 0,
             waiting_for_head: 0,
             stalled: 0,
+            farewell: 0,
             http2: false,
         }
     }
 
     fn http2(activity: Arc<Activity>, limits: &Limits) -> Watchdog {
         Watchdog { http2: true, ..Watchdog::http1(activity, limits) }
+    }
+
+    /// While stopping: whether no request has run for a while.
+    fn said_farewell(&mut self) -> bool {
+        let running = self.activity.running.load(Relaxed) > 0;
+        self.farewell = if running { 0 } else { self.farewell + 1 };
+        self.farewell > 3
     }
 
     fn look(&mut self) -> Verdict {

@@ -445,6 +445,11 @@ async fn stopping_lets_requests_finish_and_takes_no_new_ones() {
     let mut one = http1(rig.raw().await).await;
     let mut two = http2(rig.secure(None, &["h2"]).await.unwrap()).await;
     let idle = rig.raw().await;
+    // Connected, and never says a word: neither is waited for.
+    let _silent = rig.secure(None, &["http/1.1"]).await.unwrap();
+    let _silent2 = rig.secure(None, &["h2"]).await.unwrap();
+    let mut half = rig.raw().await;
+    half.write_all(b"GET /half HT").await.unwrap();
     let slow = tokio::spawn(async move { text(one.send_request(get("/slow")).await.unwrap()).await });
     let slow2 = tokio::spawn(async move { text(two.send_request(get("https://x/slow")).await.unwrap()).await });
     for _ in 0..2 {
@@ -523,4 +528,55 @@ fn plain_functions_are_services() {
         std::future::ready(Ok(Response::new(Empty::new())))
     }
     served(tower::service_fn(answer));
+}
+
+/// `cargo test --release -p muster-apiserver requests_per_second -- --ignored --nocapture`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement; client and server share the machine"]
+async fn requests_per_second() {
+    async fn load(name: &str, senders: Vec<Sender>) {
+        let (count, end) = (Arc::new(AtomicU64::new(0)), time::Instant::now() + Duration::from_secs(3));
+        let clients = senders.into_iter().map(|mut sender| {
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                while time::Instant::now() < end {
+                    let answer = match &mut sender {
+                        Sender::One(one) => one.send_request(get("/x")).await.unwrap(),
+                        Sender::Two(two) => two.send_request(get("https://localhost/x")).await.unwrap(),
+                    };
+                    answer.into_body().collect().await.unwrap();
+                    count.fetch_add(1, Relaxed);
+                }
+            })
+        });
+        futures_util::future::join_all(clients.collect::<Vec<_>>()).await;
+        println!("{name}: {} requests/s", count.load(Relaxed) / 3);
+    }
+    enum Sender {
+        One(hyper::client::conn::http1::SendRequest<Empty<Bytes>>),
+        Two(hyper::client::conn::http2::SendRequest<Empty<Bytes>>),
+    }
+    let rig = Rig::new(Limits::default()).await;
+    let admin = rig.authority.client("admin", auth::ADMIN, auth::MASTERS).unwrap();
+    let mut plain = Vec::new();
+    let mut secure = Vec::new();
+    let mut many = Vec::new();
+    for _ in 0..64 {
+        plain.push(Sender::One(http1(rig.raw().await).await));
+        secure.push(Sender::One(http1(rig.secure(Some(&admin), &["http/1.1"]).await.unwrap()).await));
+        many.push(Sender::Two(http2(rig.secure(Some(&admin), &["h2"]).await.unwrap()).await));
+    }
+    load("plain HTTP/1.1, 64 connections", plain).await;
+    load("TLS HTTP/1.1, 64 connections", secure).await;
+    load("TLS HTTP/2, 64 connections", many).await;
+    let one = http2(rig.secure(Some(&admin), &["h2"]).await.unwrap()).await;
+    load("TLS HTTP/2, 1 connection, 64 at once", (0..64).map(|_| Sender::Two(one.clone())).collect()).await;
+    let handshakes = time::Instant::now();
+    for _ in 0..200 {
+        rig.secure(Some(&admin), &["h2"]).await.unwrap();
+    }
+    println!(
+        "full handshakes with client certificate: {:.2} ms each, both sides",
+        handshakes.elapsed().as_secs_f64() * 5.0
+    );
 }
