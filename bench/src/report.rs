@@ -51,7 +51,11 @@ pub fn table(kubernetes: &Figures, muster: &Figures) -> String {
     let _ = writeln!(text, "| measure | kube-apiserver + etcd | muster | ratio | target | bound by (muster) |");
     let _ = writeln!(text, "| --- | ---: | ---: | ---: | ---: | --- |");
     for row in &ROWS {
-        let (Some(k), Some(m)) = (kubernetes.get(row.figure), muster.get(row.figure)) else { continue };
+        let missing = Figure { value: f64::NAN, ..Figure::default() };
+        let (k, m) = (kubernetes.get(row.figure).unwrap_or(&missing), muster.get(row.figure).unwrap_or(&missing));
+        if k.value.is_nan() && m.value.is_nan() {
+            continue;
+        }
         let ratio = if row.more { m.value / k.value } else { k.value / m.value };
         let verdict = match row.target {
             0.0 => String::new(),

@@ -202,6 +202,9 @@ pub async fn compare(file: &str, sequence: &Sequence, left: &Peer, right: &Peer,
     let (a, b) = tokio::join!(sequence.run(left, namespace), sequence.run(right, namespace));
     let mut findings = Vec::new();
     for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+        if std::env::var_os("MUSTER_TEST_SHOW").is_some() {
+            println!("{} {file}/{}#{} {}", a["code"], sequence.sequence, i + 1, sequence.steps[i].call);
+        }
         let at = format!("{file}/{}#{} {}", sequence.sequence, i + 1, sequence.steps[i].call);
         findings.extend(differences(a, b).into_iter().map(|difference| Finding { at: at.clone(), difference }));
     }

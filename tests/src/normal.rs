@@ -124,7 +124,8 @@ fn mask_text(text: &str, saved: &Saved) -> String {
         }
     }
     let mut words: Vec<String> = Vec::new();
-    let about_revisions = ["resource version", "resourceVersion", "ResourceVersion"].iter().any(|what| masked.contains(what));
+    let lower = masked.to_lowercase();
+    let about_revisions = lower.contains("resource version") || lower.contains("resourceversion");
     for word in masked.split(' ') {
         let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         if is_uuid(bare) {
@@ -141,7 +142,7 @@ fn mask_text(text: &str, saved: &Saved) -> String {
 /// Kubernetes quotes the whole patched object in some messages, ids and managedFields included.
 fn mask_object(text: &str) -> String {
     match (text.find("\"{\\\"apiVersion"), text.rfind("}\": ")) {
-        (Some(start), Some(end)) if start < end => format!("{}\"<object>\"{}", &text[..start], &text[end + 2..]),
+        (Some(start), Some(end)) if start < end => format!("{}<object>{}", &text[..start], &text[end + 2..]),
         _ => text.to_owned(),
     }
 }
