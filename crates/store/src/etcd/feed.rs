@@ -197,12 +197,18 @@ impl Stream {
             Err(why) => return Ended::Lost(why),
         };
         let mut wanted = self.core.wanted.subscribe();
-        // Since when the tree has been behind what is wanted without coming closer.
-        let mut behind = Instant::now();
-        let mut ask = behind + ASK_AFTER;
+        // Since when the tree has been behind what is wanted without coming closer, and when to ask for progress.
+        let mut behind: Option<Instant> = None;
+        let mut ask = Instant::now();
         loop {
             let seen = *self.core.seen.borrow();
             let waiting = *wanted.borrow_and_update() > seen;
+            if !waiting {
+                behind = None;
+            } else if behind.is_none() {
+                behind = Some(Instant::now());
+                ask = Instant::now() + ASK_AFTER;
+            }
             tokio::select! {
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => {
@@ -210,7 +216,7 @@ impl Stream {
                             return ended;
                         }
                         if *self.core.seen.borrow() > seen {
-                            behind = Instant::now();
+                            behind = behind.map(|_| Instant::now());
                             self.silence = SILENCE.0;
                         }
                     }
@@ -221,11 +227,9 @@ impl Stream {
                     if changed.is_err() {
                         return Ended::Lost("the store is gone".into());
                     }
-                    behind = Instant::now();
-                    ask = behind + ASK_AFTER;
                 }
                 () = sleep_until(ask), if waiting => {
-                    if behind.elapsed() > self.silence {
+                    if behind.is_some_and(|since| since.elapsed() > self.silence) {
                         let why = format!("nothing came for {:?}", self.silence);
                         self.silence = (self.silence * 2).min(SILENCE.1);
                         return Ended::Lost(why);
@@ -256,8 +260,11 @@ impl Stream {
             }
             return Ok(());
         }
-        if answer.events.is_empty() && !answer.fragment && self.events.is_empty() {
-            self.feed(Vec::new(), wire::revision(answer.header.as_ref()));
+        if answer.events.is_empty() {
+            // Progress; it says nothing while a response is still coming in parts.
+            if self.events.is_empty() {
+                self.feed(Vec::new(), wire::revision(answer.header.as_ref()));
+            }
             return Ok(());
         }
         self.events.extend(answer.events);

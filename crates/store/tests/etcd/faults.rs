@@ -242,3 +242,70 @@ async fn a_watch_survives_cuts_black_holes_and_delays() {
     assert_eq!(seen, written);
     assert!(store.oldest() < written[0], "without a new list");
 }
+
+/// F-4 for etcd: full, then freed. What is told as refused did not happen, reads and deletes go on, and it heals without a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_a_full_etcd_refuses_writes_and_recovers() {
+    let Some(etcd) = Cluster::with(1, &["--quota-backend-bytes=6000000"], &[]) else { return };
+    let store = open(config(etcd.urls()), Options::default()).await;
+    let k = |n: usize| key("core/things", &format!("n{n:04}"));
+    let mut acked = Vec::new();
+    let mut full = Vec::new();
+    for round in 0..40 {
+        let range = round * 8..round * 8 + 8;
+        let writes = range.map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { (n, store.write(put(&k(n), Expect::Absent, vec![b'x'; 64 << 10])).await) })
+        });
+        for write in writes.collect::<Vec<_>>() {
+            match write.await.unwrap() {
+                (n, Ok(_)) => acked.push(n),
+                (n, Err(Error::Full(_))) => full.push(n),
+                (n, Err(other)) => panic!("{n}: {other}"),
+            }
+        }
+    }
+    assert!(!acked.is_empty() && full.len() > 100, "{} {}", acked.len(), full.len());
+    assert!(matches!(store.health(), Health::Full { .. }));
+    let fresh = open(config(etcd.urls()), Options::default()).await;
+    for (list, there) in [(&acked, true), (&full, false)] {
+        for n in list {
+            assert_eq!((fresh.get(&k(*n)).is_some(), store.get(&k(*n)).is_some()), (there, there), "{n}");
+        }
+    }
+    for n in &acked {
+        store.write(store::testing::delete(&k(*n), Expect::Anything)).await.unwrap();
+    }
+    store.compact(store.revision()).await.unwrap();
+    etcd.members[0].ctl(&["defrag"]);
+    etcd.members[0].ctl(&["alarm", "disarm"]);
+    let end = Instant::now() + super::SOON;
+    while let Err(error) = store.write(put(&k(0), Expect::Absent, "small")).await {
+        assert!(matches!(error, Error::Full(_)) && Instant::now() < end, "{error}");
+    }
+    assert_eq!(store.health(), Health::Ok);
+}
+
+/// More in one page, or in one response of the watch, than a message may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_values_are_listed_and_caught_up_with_in_parts() {
+    let Some(etcd) = Cluster::start(1) else { return };
+    let proxy = Proxy::start(etcd.members[0].client).await;
+    let behind = open(config(vec![proxy.url()]), Options::default()).await;
+    let direct = open(config(etcd.urls()), Options::default()).await;
+    let c = Collection::new("core/large");
+    let mut watch = behind.watch(&c, "", behind.revision()).unwrap();
+    proxy.set(Mode::Cut);
+    let value = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+    let mut written = Vec::new();
+    for n in 0..80 {
+        let k = Key::new(&c, &format!("n/{n}"));
+        written.push(direct.write(put(&k, Expect::Absent, value.clone())).await.unwrap().revision);
+    }
+    proxy.set(Mode::Pass);
+    let seen: Vec<_> = take(&mut watch, written.len()).await.iter().map(|e| e.revision).collect();
+    assert_eq!(seen, written);
+    let fresh = open(config(etcd.urls()), Options::default()).await;
+    assert_eq!(fresh.count(&c, ""), written.len());
+    assert_eq!(fresh.get(&Key::new(&c, "n/79")).unwrap().value, value);
+}
