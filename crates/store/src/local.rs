@@ -23,7 +23,7 @@ const CHORES: usize = 64;
 pub(crate) struct Local {
     tree: Arc<Tree>,
     queue: Mutex<Option<mpsc::Sender<Ask>>>,
-    chores: SyncSender<Chore>,
+    chores: Mutex<Option<SyncSender<Chore>>>,
     health: Arc<Mutex<Health>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     max_value: usize,
@@ -58,7 +58,7 @@ impl Local {
             threads: Mutex::new(threads.collect()),
             tree,
             queue: Mutex::new(Some(queue)),
-            chores,
+            chores: Mutex::new(Some(chores)),
             health,
             max_value,
         }
@@ -70,7 +70,8 @@ impl Local {
 
     async fn chore<T>(&self, make: impl FnOnce(oneshot::Sender<Result<T>>) -> Chore) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        match self.chores.try_send(make(answer)) {
+        let chores = held!(self.chores.lock()).clone().ok_or(Error::Closed)?;
+        match chores.try_send(make(answer)) {
             Ok(()) => answered.await.map_err(|_| Error::Closed)?,
             Err(TrySendError::Full(_)) => Err(Error::Unavailable("too many chores are waiting".into())),
             Err(TrySendError::Disconnected(_)) => Err(Error::Closed),
@@ -80,6 +81,13 @@ impl Local {
     /// One round of looking after history and files, now.
     pub(crate) async fn tend(&self) -> Result<()> {
         self.chore(Chore::Tend).await
+    }
+
+    /// After what it is doing now; if its queue is full, after that.
+    fn stop_keeper(&self) {
+        if let Some(chores) = held!(self.chores.lock()).take() {
+            let _ = chores.try_send(Chore::Stop);
+        }
     }
 
     fn join(&self) {
@@ -141,7 +149,7 @@ impl Engine for Local {
                     let _ = answered.await;
                 }
             }
-            let _ = self.chores.try_send(Chore::Stop);
+            self.stop_keeper();
             let threads: Vec<_> = std::mem::take(&mut *held!(self.threads.lock()));
             let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join()))).await;
         })
@@ -152,7 +160,7 @@ impl Engine for Local {
 impl Drop for Local {
     fn drop(&mut self) {
         held!(self.queue.lock()).take();
-        let _ = self.chores.try_send(Chore::Stop);
+        self.stop_keeper();
         self.join();
     }
 }

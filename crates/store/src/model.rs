@@ -1,10 +1,8 @@
 //! The words of the room: keys, entries, writes, events.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-
-use crate::held;
 
 pub type Revision = u64;
 
@@ -128,41 +126,17 @@ pub struct Event {
     /// None = deleted.
     pub entry: Option<Entry>,
     pub prev: Option<Entry>,
-    rendered: Mutex<Rendered>,
-}
-
-#[derive(Debug)]
-enum Rendered {
-    Not,
-    Kept(Bytes),
-    /// No longer new: few watchers will still ask, so the bytes are not worth their memory.
-    Stale,
+    rendered: OnceLock<Bytes>,
 }
 
 impl Event {
     pub(crate) fn new(revision: Revision, key: Key, entry: Option<Entry>, prev: Option<Entry>) -> Event {
-        Event { revision, key, entry, prev, rendered: Mutex::new(Rendered::Not) }
+        Event { revision, key, entry, prev, rendered: OnceLock::new() }
     }
 
-    /// The event as watchers send it: made by the first who asks, shared by all while the event is new.
+    /// The event as watchers send it: made by the first who asks, shared by all who share the event.
     pub fn rendered(&self, render: impl FnOnce(&Event) -> Bytes) -> Bytes {
-        let mut slot = held!(self.rendered.lock());
-        match &*slot {
-            Rendered::Kept(bytes) => bytes.clone(),
-            Rendered::Stale => {
-                drop(slot);
-                render(self)
-            }
-            Rendered::Not => {
-                let bytes = render(self);
-                *slot = Rendered::Kept(bytes.clone());
-                bytes
-            }
-        }
-    }
-
-    pub(crate) fn grow_stale(&self) {
-        *held!(self.rendered.lock()) = Rendered::Stale;
+        self.rendered.get_or_init(|| render(self)).clone()
     }
 }
 

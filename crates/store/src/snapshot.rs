@@ -115,6 +115,14 @@ impl<'a> SnapshotWriter<'a> {
 
     /// On return the file is in place, whole and durable. Gives the count of entries and the file's length.
     pub(crate) fn finish(mut self) -> io::Result<(u64, u64)> {
+        let finished = self.put_in_place();
+        if finished.is_err() {
+            self.discard();
+        }
+        finished
+    }
+
+    fn put_in_place(&mut self) -> io::Result<(u64, u64)> {
         self.flush()?;
         let mut bytes = Vec::with_capacity(20);
         bytes.extend_from_slice(&END.to_le_bytes());

@@ -19,8 +19,11 @@ use crate::watch::Watch;
 
 /// Items looked at, or events dropped, per hold of a collection's lock: a long list or compaction never stalls the writer for long.
 const CHUNK: usize = 512;
-/// Events whose rendered form is kept for further watchers.
-const FRESH: usize = 256;
+/// Newest events of a collection that are kept as such, with their rendered form, to be shared by watchers. Older ones, which
+/// few will ask for, are made again from the versions: history then costs a name per change beside the values.
+const FRESH: usize = 1024;
+/// Events a watcher takes per hold of the lock.
+const TAKE: usize = 2048;
 
 pub struct Tree {
     shelves: RwLock<BTreeMap<Collection, Arc<Shelf>>>,
@@ -58,17 +61,21 @@ struct State {
     live: usize,
     /// Live items per part before the first `/`.
     namespaces: HashMap<Box<str>, usize>,
-    /// Events after `oldest`, in revision order.
-    history: VecDeque<Arc<Event>>,
-    /// The newest event that was dropped: cursors before it have missed something.
+    /// Which item changed at which revision, after `oldest`, in revision order.
+    history: VecDeque<(Revision, Arc<str>)>,
+    /// The events of the end of `history`.
+    fresh: VecDeque<Arc<Event>>,
+    /// The newest change that was dropped, or is being dropped: cursors before it have missed something.
     lost: Revision,
 }
 
 struct Versions {
     newest: Version,
-    /// Oldest first; usually empty.
-    older: Vec<Version>,
+    /// Oldest first; usually there are none, and most of a store's items are their newest version only.
+    older: Option<Box<Older>>,
 }
+
+struct Older(Vec<Version>);
 
 enum Version {
     Live(Entry),
@@ -96,31 +103,49 @@ impl Version {
 }
 
 impl Versions {
+    fn new(newest: Version) -> Versions {
+        Versions { newest, older: None }
+    }
+
+    fn older(&self) -> &[Version] {
+        self.older.as_ref().map_or(&[], |older| &older.0)
+    }
+
     fn at(&self, revision: Revision) -> Option<&Entry> {
         if self.newest.revision() <= revision {
             return self.newest.entry();
         }
-        self.older.iter().rev().find(|v| v.revision() <= revision).and_then(Version::entry)
+        self.older().iter().rev().find(|v| v.revision() <= revision).and_then(Version::entry)
+    }
+
+    /// What the change at `revision` made, and what was there before.
+    fn change(&self, revision: Revision) -> (Option<Entry>, Option<Entry>) {
+        let of = |version: Option<&Version>| version.and_then(Version::entry).cloned();
+        if self.newest.revision() == revision {
+            return (of(Some(&self.newest)), of(self.older().last()));
+        }
+        let at = self.older().partition_point(|v| v.revision() < revision);
+        (of(self.older().get(at)), at.checked_sub(1).and_then(|before| of(self.older().get(before))))
     }
 
     /// Drops what no reader at `upto` or later can see; gives the bytes freed and whether nothing is left.
     fn trim(&mut self, upto: Revision) -> (u64, bool) {
-        let mut freed = 0;
         if self.newest.revision() <= upto {
-            freed = self.older.iter().map(Version::size).sum();
-            self.older = Vec::new();
+            let freed = self.older().iter().map(Version::size).sum();
+            self.older = None;
             return (freed, matches!(self.newest, Version::Gone(_)));
         }
+        let mut freed = 0;
         // The newest version at or before `upto` stays, unless it is a tombstone: absent and gone read the same.
-        let mut cut = self.older.partition_point(|v| v.revision() <= upto).saturating_sub(1);
-        if matches!(self.older.get(cut), Some(Version::Gone(r)) if *r <= upto) {
+        let mut cut = self.older().partition_point(|v| v.revision() <= upto).saturating_sub(1);
+        if matches!(self.older().get(cut), Some(Version::Gone(r)) if *r <= upto) {
             cut += 1;
         }
-        for version in self.older.drain(..cut) {
-            freed += version.size();
-        }
-        if self.older.is_empty() {
-            self.older = Vec::new();
+        if let Some(older) = &mut self.older {
+            freed = older.0.drain(..cut).map(|version| version.size()).sum();
+            if older.0.is_empty() {
+                self.older = None;
+            }
         }
         (freed, false)
     }
@@ -188,21 +213,21 @@ impl State {
                 }
                 let old = std::mem::replace(&mut versions.newest, version);
                 let (prev, size) = (old.entry().cloned(), old.size());
-                versions.older.push(old);
+                versions.older.get_or_insert_with(|| Box::new(Older(Vec::with_capacity(1)))).0.push(old);
                 (item, prev, size)
             }
             None if entry.is_none() => return 0,
             None => {
-                self.items.insert(key.item.clone(), Versions { newest: version, older: Vec::new() });
+                self.items.insert(key.item.clone(), Versions::new(version));
                 (key.item, None, 0)
             }
         };
         self.counted(&item, prev.is_some(), entry.is_some());
-        let event = Event::new(revision, Key { collection: shelf.clone(), item }, entry, prev);
-        self.history.push_back(Arc::new(event));
-        if let Some(event) = self.history.len().checked_sub(FRESH).and_then(|i| self.history.get(i)) {
-            event.grow_stale();
+        self.history.push_back((revision, item.clone()));
+        if self.fresh.len() == FRESH {
+            self.fresh.pop_front();
         }
+        self.fresh.push_back(Arc::new(Event::new(revision, Key { collection: shelf.clone(), item }, entry, prev)));
         superseded
     }
 }
@@ -241,8 +266,7 @@ impl Tree {
         let shelf = self.shelf(&key.collection);
         let mut state = held!(shelf.state.write());
         state.counted(&key.item, false, true);
-        if state.items.insert(key.item.clone(), Versions { newest: Version::Live(entry), older: Vec::new() }).is_some()
-        {
+        if state.items.insert(key.item.clone(), Versions::new(Version::Live(entry))).is_some() {
             state.counted(&key.item, true, false);
         }
     }
@@ -297,29 +321,30 @@ impl Tree {
         Ok(())
     }
 
-    /// Every version but a key's first came with an event, so trimming the keys of dropped events trims everything.
+    /// Every version but a loaded one came with a change in the history, so trimming the items of dropped changes trims all.
     fn compact_some(&self, shelf: &Shelf, upto: Revision) -> bool {
-        let mut state = held!(shelf.state.write());
+        let mut guard = held!(shelf.state.write());
+        let state = &mut *guard;
+        // Before anything is trimmed: a watcher in the middle of what goes must not see half of it.
+        let end = state.history.partition_point(|(revision, _)| *revision <= upto);
+        let Some((last, _)) = end.checked_sub(1).and_then(|last| state.history.get(last)) else { return false };
+        state.lost = *last;
         let mut freed = 0;
-        let mut more = true;
-        for _ in 0..CHUNK {
-            let Some(event) = state.history.pop_front_if(|e| e.revision <= upto) else {
-                more = false;
-                break;
-            };
-            state.lost = event.revision;
-            let Some(versions) = state.items.get_mut(event.key.item.as_ref()) else { continue };
+        for (_, item) in state.history.drain(..end.min(CHUNK)) {
+            let Some(versions) = state.items.get_mut(&item) else { continue };
             let (bytes, empty) = versions.trim(upto);
             freed += bytes;
             if empty {
-                state.items.remove(event.key.item.as_ref());
+                state.items.remove(&item);
             }
         }
-        if !more && state.history.capacity() > 64 + state.history.len() * 4 {
+        while state.fresh.pop_front_if(|event| event.revision <= upto).is_some() {}
+        if end <= CHUNK && state.history.capacity() > 64 + state.history.len() * 4 {
             state.history.shrink_to_fit();
         }
+        drop(guard);
         self.superseded.fetch_sub(freed, Ordering::Relaxed);
-        more
+        end > CHUNK
     }
 
     /// Ends all watches.
@@ -487,23 +512,33 @@ impl Shelf {
         if cursor < state.lost {
             return Err(Lost);
         }
-        let start = state.history.partition_point(|e| e.revision <= cursor);
+        let start = state.history.partition_point(|(revision, _)| *revision <= cursor);
+        let fresh = state.history.len() - state.fresh.len();
+        let max = max.min(TAKE);
         let mut taken = 0;
         let mut last = cursor;
-        for event in state.history.range(start..) {
-            if event.revision > visible {
+        for (i, (revision, item)) in state.history.range(start..).enumerate() {
+            if *revision > visible {
                 break;
             }
-            if event.key.item.starts_with(prefix) {
+            if item.starts_with(prefix) {
                 // Events of one revision stay together: the cursor cannot stand between them.
-                if taken >= max && event.revision > last {
+                if taken >= max && *revision > last {
                     return Ok(last);
                 }
-                out.push(event.clone());
+                out.push(match (start + i).checked_sub(fresh).and_then(|i| state.fresh.get(i)) {
+                    Some(event) => event.clone(),
+                    None => {
+                        let Some(versions) = state.items.get(item) else { return Err(Lost) };
+                        let (entry, prev) = versions.change(*revision);
+                        let key = Key { collection: self.collection.clone(), item: item.clone() };
+                        Arc::new(Event::new(*revision, key, entry, prev))
+                    }
+                });
                 taken += 1;
-                last = event.revision;
+                last = *revision;
             } else if taken < max {
-                last = event.revision;
+                last = *revision;
             }
         }
         Ok(visible.max(cursor))

@@ -1,4 +1,10 @@
 //! The embedded engine on a real disk: the suite, restarts, locks, versions, sealing, backups.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a broken expectation is the test's failure"
+)]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,10 @@
 //! Full disks, failing disks and rotten files: refused or survived, never wrong data. F-4, F-5.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a broken expectation is the test's failure"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,10 @@
 //! The memory engine passes the suite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a broken expectation is the test's failure"
+)]
 
 use store::testing::suite;
 use store::{Options, Store};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +19,8 @@ use crate::snapshot::{self, Head, Kind};
 use crate::tree::Tree;
 use crate::writer::Ask;
 
+const RETRY: Duration = Duration::from_secs(30);
+
 pub(crate) struct FileArchive {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
@@ -27,6 +30,8 @@ pub(crate) struct FileArchive {
     pub sealer: Sealer,
     pub clock: Arc<dyn Clock>,
     pub segment_bytes: u64,
+    /// When a snapshot last failed: a full disk is not filled with another try at once.
+    pub failed: Option<Duration>,
     /// Weak: the writer stops when the store lets go of its queue.
     pub writer: mpsc::WeakSender<Ask>,
     pub _lock: Arc<dyn Send + Sync>,
@@ -51,15 +56,17 @@ impl FileArchive {
     /// Removes files that the newest snapshot replaces.
     fn sweep(&self) -> Result<()> {
         let io = |what: &Path, e| Error::io(format!("removing {}", what.display()), e);
-        let mut segments = held!(self.segments.lock());
-        while segments.len() > 1 && segments[1].first <= self.snapshot.0 + 1 {
-            let path = segments[0].path.clone();
+        let replaced = || match &held!(self.segments.lock())[..] {
+            [old, next, ..] if next.first <= self.snapshot.0 + 1 => Some(old.path.clone()),
+            _ => None,
+        };
+        // Not under the lock, which the writer needs: removing a large file takes its time.
+        while let Some(path) = replaced() {
             match self.fs.remove(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, error)),
-                _ => drop(segments.remove(0)),
+                _ => drop(held!(self.segments.lock()).remove(0)),
             }
         }
-        drop(segments);
         for name in self.fs.list(&self.dir).map_err(|e| io(&self.dir, e))? {
             if named(&name, ".snap").is_some_and(|revision| revision < self.snapshot.0) {
                 let path = self.dir.join(name);
@@ -74,7 +81,14 @@ impl Archive for FileArchive {
     fn compacted(&mut self, tree: &Tree, oldest: Revision) -> Result<()> {
         // A snapshot costs as much as the state is large: wait until that much journal can go for it.
         let worth = self.segment_bytes.max(self.snapshot.1 / 2);
-        if oldest > self.snapshot.0 && self.foldable(oldest) >= worth { self.fold(tree, oldest) } else { Ok(()) }
+        let now = self.clock.now();
+        let waiting = self.failed.is_some_and(|then| now.saturating_sub(then) < RETRY);
+        if waiting || oldest <= self.snapshot.0 || self.foldable(oldest) < worth {
+            return Ok(());
+        }
+        let folded = self.fold(tree, oldest);
+        self.failed = folded.is_err().then_some(now);
+        folded
     }
 
     fn backup(&mut self, tree: &Tree, to: &Path) -> Result<BackupInfo> {

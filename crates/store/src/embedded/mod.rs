@@ -61,6 +61,7 @@ pub(crate) fn open(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<(Arc
         sealer: options.sealer(),
         clock: options.clock.clone(),
         segment_bytes: options.segment_bytes,
+        failed: None,
         writer: queue.downgrade(),
         _lock: lock,
     };
@@ -101,6 +102,3 @@ pub(crate) fn initialise(fs: &dyn Fs, dir: &Path, first: Revision) -> Result<()>
     drop(journal::create_segment(fs, dir, first).map_err(io)?);
     replace(fs, &dir.join("VERSION"), VERSION.as_bytes()).map_err(io)
 }
-
-#[cfg(test)]
-mod tests;

@@ -152,7 +152,7 @@ impl Reading<'_> {
                     return damaged(frame.offset, format!("the journal does not continue at revision {expected}"));
                 }
                 expected += u64::from(frame.count);
-                let mut changes = Vec::with_capacity(frame.count as usize);
+                let mut changes = Vec::with_capacity((frame.count as usize).min(frame.records.len()));
                 let mut records = frame.records;
                 for revision in frame.first..expected {
                     match Raw::take(&mut records).filter(|raw| raw.revision == revision) {

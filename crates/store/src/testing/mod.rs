@@ -1,6 +1,8 @@
 //! Tools to prove a store: a suite every engine passes, a checker of histories, a disk that fails on demand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken expectation is the test's failure")]
 
+pub mod clients;
+pub mod history;
 pub mod simfs;
 pub mod suite;
 

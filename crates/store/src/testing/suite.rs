@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{at, delete, key, put};
+use super::{at, clients, delete, history, key, put};
 use crate::{Collection, Entry, Error, Event, Expect, Key, Page, Range, Revision, Store, Watch};
 
 /// Longest wait for something that must come.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Everything; `compact` is false for engines whose compaction is not ours to ask for.
 pub async fn all(store: &Store) {
     compare_and_set(store).await;
     deletes(store).await;
@@ -27,6 +26,7 @@ pub async fn all(store: &Store) {
     many_writers(store).await;
     one_key_many_writers(store).await;
     lists_are_snapshots(store).await;
+    one_order_for_all(store).await;
     the_future_is_refused(store).await;
     compaction(store).await;
 }
@@ -350,6 +350,13 @@ pub async fn lists_are_snapshots(store: &Store) {
         tokio::task::yield_now().await;
     }
     writer.await.expect("writer");
+}
+
+/// F-3: whatever concurrent clients saw fits one order. A failing history is printed.
+pub async fn one_order_for_all(store: &Store) {
+    let (ops, watches) = clients::run(store, 6, 60).await;
+    let found = history::check(&ops, &watches);
+    assert!(found.is_empty(), "{found:#?}\n{ops:#?}\n{watches:#?}");
 }
 
 pub async fn the_future_is_refused(store: &Store) {

@@ -10,12 +10,17 @@ use crate::model::Attrs;
 /// Every state there ever was.
 #[derive(Default)]
 struct Model {
-    states: Vec<(Revision, BTreeMap<String, (Revision, u8)>)>,
-    events: Vec<(Revision, String, Option<u8>, Option<u8>)>,
+    states: Vec<(Revision, State)>,
+    events: Vec<Told>,
 }
 
+type State = BTreeMap<String, (Revision, u8)>;
+
+/// Revision, item, value, value before.
+type Told = (Revision, String, Option<u8>, Option<u8>);
+
 impl Model {
-    fn at(&self, revision: Revision) -> BTreeMap<String, (Revision, u8)> {
+    fn at(&self, revision: Revision) -> State {
         self.states.iter().rev().find(|(r, _)| *r <= revision).map(|(_, s)| s.clone()).unwrap_or_default()
     }
 }
@@ -104,7 +109,7 @@ proptest! {
         if let Some(shelf) = tree.find(&c) {
             let state = shelf.state.read().unwrap();
             prop_assert_eq!(state.items.len(), now.len());
-            prop_assert!(state.history.is_empty() && state.items.values().all(|v| v.older.is_empty()));
+            prop_assert!(state.history.is_empty() && state.items.values().all(|v| v.older.is_none()));
         }
     }
 }
@@ -150,4 +155,38 @@ fn a_value_in_a_roomy_buffer_is_shrunk() {
     let value = snug(Bytes::from(roomy));
     assert_eq!(value, "small");
     assert!(value.try_into_mut().unwrap().capacity() < 100);
+}
+
+#[test]
+fn events_made_again_from_versions_are_the_same_as_fresh_ones() {
+    let tree = Arc::new(Tree::new());
+    let c = Collection::new("c");
+    let last = 2 + FRESH as u64 * 2;
+    for revision in 2..=last {
+        let key = Key::new(&c, if revision % 3 == 0 { "odd" } else { "even" });
+        let change = match revision % 7 {
+            0 => Change::Delete,
+            _ => Change::Put { value: Bytes::from(revision.to_string()), attrs: Arc::default() },
+        };
+        tree.feed(vec![Fed { revision, key: key.clone(), change }], revision);
+    }
+    let shelf = tree.find(&c).unwrap();
+    let all = |shelf: &Shelf| {
+        let mut out = Vec::new();
+        let mut cursor = 1;
+        while cursor < last {
+            cursor = shelf.events("", cursor, last, 100, &mut out).ok().unwrap();
+        }
+        let told = |e: &Option<Entry>| e.as_ref().map(|e| (e.revision, e.value.clone()));
+        out.iter().map(|e| (e.revision, e.key.item.clone(), told(&e.entry), told(&e.prev))).collect::<Vec<_>>()
+    };
+    let mixed = all(&shelf);
+    shelf.state.write().unwrap().fresh.clear();
+    let remade = all(&shelf);
+    assert!(mixed.len() > FRESH && mixed == remade);
+    for (i, (revision, item, entry, prev)) in mixed.iter().enumerate() {
+        let before = mixed[..i].iter().rev().find(|(_, other, ..)| other == item).and_then(|b| b.2.clone());
+        assert_eq!(*prev, before);
+        assert_eq!(entry.is_some(), revision % 7 != 0);
+    }
 }
