@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::testing::simfs::SimFs;
 use store::testing::{Dice, StillClock, at, delete, key, put};
@@ -229,4 +230,66 @@ async fn no_crash_point_loses_an_acknowledged_write() {
     }
     assert!(points > 150, "only {points} crash points");
     println!("{points} crash points, {SEEDS} seeds each");
+}
+
+/// Writers, compaction and snapshots all at once; the machine stops anywhere. What is on disk when depends on the threads, so this
+/// is by chance and not by enumeration; the seed of a failure is printed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_store_loses_nothing_wherever_it_stops() {
+    let keys = Arc::new(KeyRing::ephemeral().unwrap());
+    let busy = || Options {
+        tick: Some(Duration::from_micros(300)),
+        history: History { max_events: 30, min_events: 10, ..History::default() },
+        ..options(&keys)
+    };
+    for seed in 0..80u64 {
+        let fs = SimFs::new();
+        fs.crash_at(20 + Dice(seed).below(500));
+        let store = Store::embedded(Arc::new(fs.clone()), Path::new(DIR), busy()).expect("opens");
+        let writers: Vec<_> = (0..4u64)
+            .map(|w| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    let mut acknowledged = BTreeMap::new();
+                    let mut dice = Dice(seed * 100 + w);
+                    loop {
+                        let k = key(["plain", "sealed"][dice.below(2) as usize], &format!("n/{}", dice.below(5)));
+                        let value = vec![b'a' + w as u8; dice.below(1500) as usize];
+                        match store.write(put(&k, Expect::Anything, value.clone())).await {
+                            Ok(written) => drop(acknowledged.insert(written.revision, (k, Some(value)))),
+                            Err(_) => return acknowledged,
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut acknowledged = BTreeMap::new();
+        for writer in writers {
+            acknowledged.extend(writer.await.expect("writer"));
+        }
+        assert!(fs.crashed(), "seed {seed}: the writers stopped for another reason");
+        drop(store);
+        let left = fs.after_crash(seed);
+        let store = Store::embedded(Arc::new(left), Path::new(DIR), options(&keys));
+        let store = store.unwrap_or_else(|e| panic!("seed {seed}: does not open: {e}"));
+        let last = acknowledged.keys().next_back().copied().unwrap_or(1);
+        assert!(store.revision() >= last, "seed {seed}: acknowledged {last}, at {}", store.revision());
+        let events = events(&store, store.oldest()).await;
+        let revisions: Vec<_> = events.iter().map(|(r, _)| *r).collect();
+        assert_eq!(revisions, (store.oldest() + 1..=store.revision()).collect::<Vec<_>>(), "seed {seed}");
+        for (revision, told) in &events {
+            assert!(acknowledged.get(revision).is_none_or(|truth| truth == told), "seed {seed}: {revision} differs");
+        }
+        let mut newest: BTreeMap<Key, (Revision, Option<Vec<u8>>)> = BTreeMap::new();
+        for (revision, (k, value)) in acknowledged.into_iter().chain(events) {
+            let slot = newest.entry(k).or_default();
+            if revision >= slot.0 {
+                *slot = (revision, value);
+            }
+        }
+        for (k, (revision, value)) in newest {
+            let now = store.get(&k).expect("an acknowledged item");
+            assert_eq!((now.revision, Some(now.value.to_vec())), (revision, value), "seed {seed}: {k:?}");
+        }
+    }
 }

@@ -171,3 +171,82 @@ fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::key;
+    use crate::{Change, Describe};
+
+    fn put(revision: Revision, value: Vec<u8>) -> Fed {
+        Fed { revision, key: key("c", "a/b"), change: Change::Put { value: value.into(), attrs: Arc::default() } }
+    }
+
+    fn segment(frames: &[Vec<Fed>]) -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut ends) = (segment_head(2), Vec::new());
+        for group in frames {
+            let mut frame = Vec::new();
+            encode(&mut frame, group, &Sealer::default()).unwrap();
+            bytes.extend_from_slice(&frame);
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..6)) {
+            let group: Vec<_> = values.iter().zip(2..).map(|(v, r)| put(r, v.clone())).collect();
+            let (bytes, ends) = segment(std::slice::from_ref(&group));
+            let scan = scan(Path::new("x"), &bytes, 2, false).unwrap();
+            prop_assert_eq!((scan.frames.len(), scan.whole), (1, ends[0]));
+            let mut records = scan.frames[0].records;
+            let describe: Describe = Arc::new(|_, _| Default::default());
+            for fed in &group {
+                let raw = record::Raw::take(&mut records).unwrap();
+                let read = raw.fed(&mut record::Names::default(), &Sealer::default(), &describe).unwrap();
+                prop_assert_eq!((read.revision, &read.key), (fed.revision, &fed.key));
+                let value = |fed: &Fed| match &fed.change {
+                    Change::Put { value, .. } => value.clone(),
+                    Change::Delete => panic!("a put"),
+                };
+                prop_assert_eq!(value(&read), value(fed));
+            }
+            prop_assert!(records.is_empty());
+        }
+
+        #[test]
+        fn no_bytes_are_too_strange_to_judge(bytes in prop::collection::vec(any::<u8>(), 0..300), last: bool) {
+            let _ = scan(Path::new("x"), &bytes, 2, last);
+            let mut headed = segment_head(2);
+            headed.extend_from_slice(&bytes);
+            let _ = scan(Path::new("x"), &headed, 2, last);
+            let mut records = &bytes[..];
+            while record::Raw::take(&mut records).is_some() {}
+        }
+    }
+
+    #[test]
+    fn only_the_last_frame_of_the_last_segment_may_be_torn() {
+        let (bytes, ends) = segment(&[vec![put(2, vec![b'x'; 900])], vec![put(3, vec![b'y'; 2000])]]);
+        for cut in ends[0] + 1..bytes.len() {
+            let torn = scan(Path::new("x"), &bytes[..cut], 2, true).unwrap();
+            assert_eq!((torn.frames.len(), torn.whole), (1, ends[0]), "cut at {cut}");
+            assert!(scan(Path::new("x"), &bytes[..cut], 2, false).is_err(), "cut at {cut}");
+        }
+        let zeroed = |from: usize, to: usize| {
+            let mut bytes = bytes.clone();
+            bytes[from..to].fill(0);
+            bytes
+        };
+        // A sector that was never written, in the last frame: torn. In the one before: damage, as a whole one follows.
+        assert_eq!(scan(Path::new("x"), &zeroed(1024, 1536), 2, true).unwrap().whole, ends[0]);
+        assert!(scan(Path::new("x"), &zeroed(512, ends[0]), 2, true).is_err());
+        // Less than a sector was written and rotted since.
+        assert!(scan(Path::new("x"), &zeroed(1100, 1400), 2, true).is_err());
+    }
+}

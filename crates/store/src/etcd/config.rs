@@ -63,7 +63,7 @@ impl Default for Config {
             tls: None,
             login: None,
             deadline: Duration::from_secs(10),
-            attempt: Duration::from_secs(3),
+            attempt: Duration::from_secs(2),
             connect: Duration::from_secs(2),
             ping: Duration::from_secs(6),
             max_value: (3 << 19) - 4096,

@@ -26,6 +26,8 @@ const LISTS: usize = 5;
 /// When someone waits for a revision: events usually bring it at once; if not, we ask, and ask again.
 const ASK_AFTER: Duration = Duration::from_millis(5);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// So long may a stream bring nothing while someone waits, at first and at most; then another member is followed.
+const SILENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 /// Cut off for longer than this is a failure that health tells.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -141,7 +143,7 @@ enum Ended {
 
 /// Follows etcd for as long as the store lives.
 pub(super) async fn follow(core: Arc<Core>) {
-    let mut stream = Stream { core, turn: 0, events: Vec::new(), lost: None, stuck: false };
+    let mut stream = Stream { core, turn: 0, events: Vec::new(), silence: SILENCE.0, lost: None, stuck: false };
     let mut pause = PAUSE.0;
     loop {
         let began = Instant::now();
@@ -177,6 +179,8 @@ struct Stream {
     turn: usize,
     /// Of a response that came in part.
     events: Vec<WatchEvent>,
+    /// Grows while changing members does not help: all may just be slow.
+    silence: Duration,
     lost: Option<Instant>,
     stuck: bool,
 }
@@ -193,12 +197,18 @@ impl Stream {
             Err(why) => return Ended::Lost(why),
         };
         let mut wanted = self.core.wanted.subscribe();
-        // Since when the tree has been behind what is wanted without coming closer.
-        let mut behind = Instant::now();
-        let mut ask = behind + ASK_AFTER;
+        // Since when the tree has been behind what is wanted without coming closer, and when to ask for progress.
+        let mut behind: Option<Instant> = None;
+        let mut ask = Instant::now();
         loop {
             let seen = *self.core.seen.borrow();
             let waiting = *wanted.borrow_and_update() > seen;
+            if !waiting {
+                behind = None;
+            } else if behind.is_none() {
+                behind = Some(Instant::now());
+                ask = Instant::now() + ASK_AFTER;
+            }
             tokio::select! {
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => {
@@ -206,7 +216,8 @@ impl Stream {
                             return ended;
                         }
                         if *self.core.seen.borrow() > seen {
-                            behind = Instant::now();
+                            behind = behind.map(|_| Instant::now());
+                            self.silence = SILENCE.0;
                         }
                     }
                     Ok(None) => return Ended::Lost("the stream was closed".into()),
@@ -216,12 +227,12 @@ impl Stream {
                     if changed.is_err() {
                         return Ended::Lost("the store is gone".into());
                     }
-                    behind = Instant::now();
-                    ask = behind + ASK_AFTER;
                 }
                 () = sleep_until(ask), if waiting => {
-                    if behind.elapsed() > self.core.config.attempt {
-                        return Ended::Lost(format!("no event came for {:?}", self.core.config.attempt));
+                    if behind.is_some_and(|since| since.elapsed() > self.silence) {
+                        let why = format!("nothing came for {:?}", self.silence);
+                        self.silence = (self.silence * 2).min(SILENCE.1);
+                        return Ended::Lost(why);
                     }
                     // A full queue already holds the question.
                     let _ = asks.try_send(WatchRequest { ask: Some(WatchAsk::Progress(WatchProgress {})) });
@@ -249,8 +260,11 @@ impl Stream {
             }
             return Ok(());
         }
-        if answer.events.is_empty() && !answer.fragment && self.events.is_empty() {
-            self.feed(Vec::new(), wire::revision(answer.header.as_ref()));
+        if answer.events.is_empty() {
+            // Progress; it says nothing while a response is still coming in parts.
+            if self.events.is_empty() {
+                self.feed(Vec::new(), wire::revision(answer.header.as_ref()));
+            }
             return Ok(());
         }
         self.events.extend(answer.events);

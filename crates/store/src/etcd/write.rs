@@ -14,8 +14,8 @@ use super::client::{Again, Failure, Refusal};
 use super::core::{Core, Ticket};
 use super::layout::envelop;
 use super::wire::{
-    self, Compare, DeleteRangeRequest, KeyValue, Operand, PutRequest, RangeRequest, Relation, Request, RequestOp,
-    Response, TxnRequest, TxnResponse,
+    self, Compare, DeleteRangeRequest, KeyValue, Operand, PutRequest, RangeRequest, RangeResponse, Relation, Request,
+    RequestOp, Response, TxnRequest, TxnResponse,
 };
 use crate::error::{Error, Result};
 use crate::held;
@@ -139,12 +139,14 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
                     return Ok(Written { revision, prev: attempt.just_before(revision) });
                 }
             }
-            Err(failure) => {
-                if let Failure::Refused(Refusal::NoSpace, why) = &failure {
-                    core.full(Some(why.clone()));
-                }
-                return Err(failure.into_error(size, core.max_value));
+            Err(Failure::Refused(Refusal::NoSpace, why)) => {
+                core.full(Some(why.clone()));
+                return match attempt.landed().await? {
+                    Some(revision) => Ok(Written { revision, prev: attempt.just_before(revision) }),
+                    None => Err(Error::Full(why)),
+                };
             }
+            Err(failure) => return Err(failure.into_error(size, core.max_value)),
         }
     }
 }
@@ -235,6 +237,18 @@ impl Attempt<'_> {
             return Err(unknown("; the key changed since, by us or by another"));
         }
         Ok(None)
+    }
+
+    /// The write with which etcd finds itself full is refused, yet done. (It is not in doubt: it will not happen later.)
+    async fn landed(&self) -> Result<Option<Revision>> {
+        let key = self.core.layout.key(&self.key);
+        let ask = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+        let answer = self.core.client.call::<_, RangeResponse>(wire::RANGE, &ask, self.deadline, Again::Safe).await;
+        let now = answer.map_err(|failure| Error::Unknown(failure.into_error(0, 0).to_string()))?;
+        if !self.core.reached(wire::revision(now.header.as_ref()), self.deadline).await {
+            return Err(Error::Unknown("etcd is full, and its events have not come since".into()));
+        }
+        Ok(self.ticket.seen())
     }
 
     fn just_before(&self, revision: Revision) -> Option<Entry> {

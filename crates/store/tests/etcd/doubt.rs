@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use store::etcd::Config;
-use store::testing::{delete, key, put};
+use store::testing::{clients, delete, history, key, put};
 use store::{Error, Expect, Options};
 
 use super::peer::Cluster;
@@ -57,4 +57,41 @@ async fn a_write_whose_answer_is_lost_is_told_as_it_is_and_happens_once() {
         assert!(store.get(&item).is_none());
     }
     proxy.set(Mode::Pass);
+}
+
+/// F-3 with lost requests and answers: whatever the clients were told fits one order, and the watches saw it.
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_lost_requests_and_answers_leave_one_order() {
+    let Some(etcd) = Cluster::start(1) else { return };
+    let (one, two) = (Proxy::start(etcd.members[0].client).await, Proxy::start(etcd.members[0].client).await);
+    let quick = Config { attempt: Duration::from_millis(250), ..config(vec![one.url(), two.url()]) };
+    let store = open(quick, Options::default()).await;
+    let running = {
+        let store = store.clone();
+        tokio::spawn(async move { clients::run(&store, 12, 250).await })
+    };
+    let modes =
+        [Mode::Mute, Mode::Pass, Mode::Cut, Mode::BlackHole, Mode::Pass, Mode::Delay(Duration::from_millis(15))];
+    let mut turn = 0;
+    while !running.is_finished() {
+        one.set(modes[turn % modes.len()]);
+        two.set(modes[(turn * 5 + 2) % modes.len()]);
+        turn += 1;
+        tokio::time::sleep(Duration::from_millis(120)).await;
+    }
+    one.set(Mode::Pass);
+    let (ops, watches) = running.await.unwrap();
+    let told = |outcome: fn(&history::Outcome) -> bool| {
+        let is = |op: &&history::Op| matches!(&op.act, history::Act::Write { outcome: o, .. } if outcome(o));
+        ops.iter().filter(is).count()
+    };
+    println!(
+        "F-3 through broken connections: {} operations, {} writes done, {} unknown, {} failed, {turn} changes of weather",
+        ops.len(),
+        told(|o| matches!(o, history::Outcome::Done(_))),
+        told(|o| matches!(o, history::Outcome::Unknown)),
+        told(|o| matches!(o, history::Outcome::Failed)),
+    );
+    let found = history::check(&ops, &watches);
+    assert!(found.is_empty(), "{found:#?}");
 }

@@ -25,7 +25,9 @@ struct Told {
     unknown: usize,
     refused: usize,
     /// The longest time between two acknowledged writes of one writer.
-    window: Duration,
+    wait: Duration,
+    /// When the first and the last error came.
+    errors: Option<(Instant, Instant)>,
 }
 
 impl Load {
@@ -44,12 +46,18 @@ impl Load {
                     match store.write(put(&Key::new(&c, &item), Expect::Absent, item.clone())).await {
                         Ok(written) => {
                             told.acked.insert(written.revision, item);
-                            told.window = told.window.max(last.elapsed());
+                            told.wait = told.wait.max(last.elapsed());
                             last = Instant::now();
                         }
-                        Err(Error::Unknown(_)) => told.unknown += 1,
-                        Err(Error::Unavailable(_)) => told.refused += 1,
-                        Err(other) => panic!("{other}"),
+                        Err(error) => {
+                            match error {
+                                Error::Unknown(_) => told.unknown += 1,
+                                Error::Unavailable(_) => told.refused += 1,
+                                other => panic!("{other}"),
+                            }
+                            let now = Instant::now();
+                            told.errors = Some((told.errors.map_or(now, |(first, _)| first), now));
+                        }
                     }
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
@@ -66,47 +74,67 @@ impl Load {
             let one = writer.await.unwrap();
             all.unknown += one.unknown;
             all.refused += one.refused;
-            all.window = all.window.max(one.window);
+            all.wait = all.wait.max(one.wait);
+            let both = all.errors.into_iter().chain(one.errors);
+            all.errors = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
             all.acked.extend(one.acked);
         }
         all
     }
 }
 
-/// F-6: one of three members is lost, the leader and a follower, under load: no acknowledged write is lost, none is doubled, and
-/// the time without acknowledgements is bounded.
+/// F-6: one of three members is lost or freezes, the leader and a follower, under load: no acknowledged write is lost, none is doubled, and
+/// errors, if any, are over in 5 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_a_lost_member_costs_no_acknowledged_write() {
     let Some(mut etcd) = Cluster::start(3) else { return };
     etcd.leader();
-    let store = open(config(etcd.urls()), Options::default()).await;
+    let mut store = open(config(etcd.urls()), Options::default()).await;
+    let witness = store.clone();
     let c = Collection::new("core/things");
-    let mut watch = store.watch(&c, "", store.revision()).unwrap();
+    let mut watch = witness.watch(&c, "", witness.revision()).unwrap();
     let mut acked = BTreeMap::new();
-    for (round, who) in ["follower", "leader", "follower", "leader"].into_iter().enumerate() {
+    for (round, who) in ["follower killed", "leader killed", "follower frozen", "leader frozen"].into_iter().enumerate()
+    {
         let leader = etcd.leader();
-        let victim = if who == "leader" { leader } else { (leader + 1) % 3 };
+        let victim = if who.starts_with("leader") { leader } else { (leader + 1) % 3 };
+        let freeze = who.ends_with("frozen");
+        if freeze {
+            // Talk to the very member that will say nothing.
+            etcd.members.rotate_left(victim);
+            store = open(config(etcd.urls()), Options::default()).await;
+        }
+        let victim = if freeze { 0 } else { victim };
         let load = Load::start(&store, &c, round);
         tokio::time::sleep(Duration::from_millis(700)).await;
-        etcd.members[victim].kill();
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        if freeze {
+            etcd.members[victim].freeze();
+        } else {
+            etcd.members[victim].kill();
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
         let told = load.stop().await;
         println!(
-            "F-6 {who} killed: {} acknowledged, {} unknown, {} refused, longest wait {:?}",
+            "F-6 {who}: {} acknowledged, {} unknown, {} refused, longest wait {:?}",
             told.acked.len(),
             told.unknown,
             told.refused,
-            told.window
+            told.wait
         );
-        assert!(told.window < Duration::from_secs(5), "{who}: {:?} without an acknowledged write", told.window);
+        let window = told.errors.map_or(Duration::ZERO, |(first, last)| last - first);
+        assert!(window <= Duration::from_secs(5), "{who}: errors for {window:?}");
         acked.extend(told.acked);
-        etcd.members[victim].start();
+        if freeze {
+            etcd.members[victim].thaw();
+        } else {
+            etcd.members[victim].start();
+        }
         eventually("healthy again", || store.health() == Health::Ok).await;
         store.sync().await.unwrap();
     }
     // The watch saw every acknowledged write once, in order, at its revision.
     let mut seen = BTreeMap::new();
-    let end = store.sync().await.unwrap();
+    let end = witness.sync().await.unwrap();
     while watch.revision() < end {
         for event in take(&mut watch, 1).await {
             let last = seen.last_key_value().map_or(0, |(r, _)| *r);
@@ -213,4 +241,71 @@ async fn a_watch_survives_cuts_black_holes_and_delays() {
     let seen: Vec<_> = take(&mut watch, written.len()).await.iter().map(|e| e.revision).collect();
     assert_eq!(seen, written);
     assert!(store.oldest() < written[0], "without a new list");
+}
+
+/// F-4 for etcd: full, then freed. What is told as refused did not happen, reads and deletes go on, and it heals without a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_a_full_etcd_refuses_writes_and_recovers() {
+    let Some(etcd) = Cluster::with(1, &["--quota-backend-bytes=6000000"], &[]) else { return };
+    let store = open(config(etcd.urls()), Options::default()).await;
+    let k = |n: usize| key("core/things", &format!("n{n:04}"));
+    let mut acked = Vec::new();
+    let mut full = Vec::new();
+    for round in 0..40 {
+        let range = round * 8..round * 8 + 8;
+        let writes = range.map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { (n, store.write(put(&k(n), Expect::Absent, vec![b'x'; 64 << 10])).await) })
+        });
+        for write in writes.collect::<Vec<_>>() {
+            match write.await.unwrap() {
+                (n, Ok(_)) => acked.push(n),
+                (n, Err(Error::Full(_))) => full.push(n),
+                (n, Err(other)) => panic!("{n}: {other}"),
+            }
+        }
+    }
+    assert!(!acked.is_empty() && full.len() > 100, "{} {}", acked.len(), full.len());
+    assert!(matches!(store.health(), Health::Full { .. }));
+    let fresh = open(config(etcd.urls()), Options::default()).await;
+    for (list, there) in [(&acked, true), (&full, false)] {
+        for n in list {
+            assert_eq!((fresh.get(&k(*n)).is_some(), store.get(&k(*n)).is_some()), (there, there), "{n}");
+        }
+    }
+    for n in &acked {
+        store.write(store::testing::delete(&k(*n), Expect::Anything)).await.unwrap();
+    }
+    store.compact(store.revision()).await.unwrap();
+    etcd.members[0].ctl(&["defrag"]);
+    etcd.members[0].ctl(&["alarm", "disarm"]);
+    let end = Instant::now() + super::SOON;
+    while let Err(error) = store.write(put(&k(0), Expect::Absent, "small")).await {
+        assert!(matches!(error, Error::Full(_)) && Instant::now() < end, "{error}");
+    }
+    assert_eq!(store.health(), Health::Ok);
+}
+
+/// More in one page, or in one response of the watch, than a message may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_values_are_listed_and_caught_up_with_in_parts() {
+    let Some(etcd) = Cluster::start(1) else { return };
+    let proxy = Proxy::start(etcd.members[0].client).await;
+    let behind = open(config(vec![proxy.url()]), Options::default()).await;
+    let direct = open(config(etcd.urls()), Options::default()).await;
+    let c = Collection::new("core/large");
+    let mut watch = behind.watch(&c, "", behind.revision()).unwrap();
+    proxy.set(Mode::Cut);
+    let value = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+    let mut written = Vec::new();
+    for n in 0..80 {
+        let k = Key::new(&c, &format!("n/{n}"));
+        written.push(direct.write(put(&k, Expect::Absent, value.clone())).await.unwrap().revision);
+    }
+    proxy.set(Mode::Pass);
+    let seen: Vec<_> = take(&mut watch, written.len()).await.iter().map(|e| e.revision).collect();
+    assert_eq!(seen, written);
+    let fresh = open(config(etcd.urls()), Options::default()).await;
+    assert_eq!(fresh.count(&c, ""), written.len());
+    assert_eq!(fresh.get(&Key::new(&c, "n/79")).unwrap().value, value);
 }

@@ -1,5 +1,5 @@
 //! The etcd engine against real etcd members, with kills, cuts and compactions.
-#![allow(clippy::unwrap_used, reason = "a broken expectation is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken expectation is the test's failure")]
 
 mod doubt;
 mod faults;

@@ -65,6 +65,20 @@ impl Member {
         }
     }
 
+    /// kill -STOP: it holds its connections and says nothing.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
     pub fn ctl(&self, args: &[&str]) -> String {
         self.try_ctl(args).unwrap()
     }
