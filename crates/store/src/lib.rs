@@ -7,6 +7,7 @@ mod backup;
 mod clock;
 mod embedded;
 mod error;
+pub mod etcd;
 mod fs;
 mod keeper;
 mod local;

@@ -198,6 +198,12 @@ impl Sealer {
         self.ring.as_ref().map_or(Ok(0), |ring| Ok(ring.primary()?.0))
     }
 
+    /// The key a sealed value needs.
+    pub(crate) fn key_of(sealed: &[u8]) -> Option<KeyId> {
+        let id = sealed.get(1..5).filter(|_| sealed[0] == FORMAT)?;
+        Some(KeyId::from_le_bytes(id.try_into().ok()?))
+    }
+
     pub fn seal(&self, key: &Key, value: &[u8]) -> Result<Vec<u8>> {
         let ring = self.ring.as_ref().ok_or_else(|| Error::Seal("there is no key ring".into()))?;
         let (id, secret) = ring.primary()?;

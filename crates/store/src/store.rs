@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::embedded;
 use crate::error::Result;
+use crate::etcd;
 use crate::fs::Fs;
 use crate::local::Local;
 use crate::model::{BackupInfo, Collection, Entry, Health, Key, Page, Range, Revision, Write, Written};
@@ -48,6 +49,12 @@ impl Store {
     /// Lives in a directory, which it holds alone. Refuses a damaged one rather than serve wrong data.
     pub fn embedded(fs: Arc<dyn Fs>, dir: &Path, options: Options) -> Result<Store> {
         let (tree, engine) = embedded::open(fs, dir, options)?;
+        Ok(Store { tree, engine: Arc::new(engine) })
+    }
+
+    /// Lives in etcd, which several servers may share. Fails if etcd does not answer within the deadline.
+    pub async fn etcd(config: etcd::Config, options: Options) -> Result<Store> {
+        let (tree, engine) = etcd::open(config, options).await?;
         Ok(Store { tree, engine: Arc::new(engine) })
     }
 
