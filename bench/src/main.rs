@@ -1,6 +1,6 @@
 //! `muster-bench`: the same load on kube-apiserver + etcd and on muster, in one run, on one disk, with fsync and TLS on both.
 //!
-//!   muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,memory,growth]
+//!   muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,growth]
 #![allow(clippy::print_stdout)]
 
 mod load;
@@ -115,12 +115,9 @@ fn run_one(options: &Options, scale: &Scale, kind: Kind, round: usize) -> Result
             bench.fan_out(20, scale.updates_20).await?;
             bench.fan_out(500, scale.updates_500).await?;
         }
-        // Slow and steady figures: the first round is enough.
-        if options.wants("memory") && round == 0 {
-            bench.memory(scale).await?;
-        }
         let figures = bench.figures;
         drop(peer);
+        // Slow and steady figures: the first round is enough.
         if options.wants("growth") && round == 0 {
             return growth(options, scale, kind, figures).await;
         }
@@ -137,7 +134,9 @@ async fn growth(options: &Options, scale: &Scale, kind: Kind, mut figures: Figur
     let mut bench = Bench::new(&peer);
     bench.prepare(&Scale { idle: std::time::Duration::ZERO, ..scale.clone() }).await?;
     bench.growth(scale).await?;
-    for (name, figure) in bench.figures.into_iter().filter(|(name, _)| name.contains(" at ")) {
+    for (name, figure) in
+        bench.figures.into_iter().filter(|(name, _)| name.contains(" at ") || name.contains("many objects"))
+    {
         figures.insert(name, figure);
     }
     Ok(figures)

@@ -40,7 +40,7 @@ impl Scale {
             time: Duration::from_secs(10),
             listed: 10_000,
             many: 50_000,
-            sizes: vec![1_000, 10_000, 100_000],
+            sizes: vec![1_000, 10_000, 50_000, 100_000],
             updates_20: 3_000,
             updates_500: 200,
             idle: Duration::from_secs(10),
@@ -55,6 +55,8 @@ pub struct Figure {
     /// Cores used by the server and by the generator during the measure.
     pub server_cores: f64,
     pub generator_cores: f64,
+    /// Cores that neither of them used: whatever else ran on the machine.
+    pub other_cores: f64,
 }
 
 pub type Figures = BTreeMap<String, Figure>;
@@ -97,16 +99,29 @@ struct Meter {
     start: Instant,
     server: u64,
     generator: u64,
+    machine: u64,
+}
+
+/// Milliseconds that all cores together were busy since the start of the machine.
+fn busy_millis() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks: Vec<u64> =
+        stat.lines().next().unwrap_or("").split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // user, nice, system, (idle, iowait), irq, softirq
+    [0, 1, 2, 5, 6].iter().filter_map(|i| ticks.get(*i)).sum::<u64>() * 10
 }
 
 impl Meter {
     fn start(peer: &Peer) -> Meter {
-        Meter { start: Instant::now(), server: peer.cpu_millis(), generator: own_cpu() }
+        Meter { start: Instant::now(), server: peer.cpu_millis(), generator: own_cpu(), machine: busy_millis() }
     }
 
-    fn cores(&self, peer: &Peer) -> (f64, f64) {
+    fn figure(&self, peer: &Peer, value: f64) -> Figure {
         let millis = self.start.elapsed().as_millis().max(1) as f64;
-        ((peer.cpu_millis() - self.server) as f64 / millis, (own_cpu() - self.generator) as f64 / millis)
+        let server_cores = (peer.cpu_millis() - self.server) as f64 / millis;
+        let generator_cores = (own_cpu() - self.generator) as f64 / millis;
+        let all = (busy_millis() - self.machine) as f64 / millis;
+        Figure { value, server_cores, generator_cores, other_cores: (all - server_cores - generator_cores).max(0.0) }
     }
 }
 
@@ -116,8 +131,8 @@ impl<'a> Bench<'a> {
     }
 
     fn put(&mut self, what: &str, value: f64, meter: Option<&Meter>) {
-        let (server_cores, generator_cores) = meter.map_or((0.0, 0.0), |meter| meter.cores(self.peer));
-        self.figures.insert(what.to_owned(), Figure { value, server_cores, generator_cores });
+        let figure = meter.map_or(Figure { value, ..Figure::default() }, |meter| meter.figure(self.peer, value));
+        self.figures.insert(what.to_owned(), figure);
     }
 
     pub async fn prepare(&mut self, scale: &Scale) -> Result<(), Failure> {
@@ -243,20 +258,17 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    pub async fn memory(&mut self, scale: &Scale) -> Result<(), Failure> {
-        self.fill(scale.many).await?;
-        // Let caches and collectors settle, for both alike.
-        tokio::time::sleep(scale.idle).await;
-        let memory = self.peer.memory();
-        self.put("memory with many objects", memory.resident as f64 / 1024.0, None);
-        self.put("memory peak", memory.peak as f64 / 1024.0, None);
-        Ok(())
-    }
-
-    /// Cost per request while the store grows: microseconds of one client at rest, median.
+    /// While the store grows: cost per request (one client at rest, median), and the memory with `many` objects.
     pub async fn growth(&mut self, scale: &Scale) -> Result<(), Failure> {
         for size in &scale.sizes {
             self.fill(*size).await?;
+            if *size == scale.many {
+                // Let caches and collectors settle, for both alike.
+                tokio::time::sleep(scale.idle).await;
+                let memory = self.peer.memory();
+                self.put("memory with many objects", memory.resident as f64 / 1024.0, None);
+                self.put("memory with many objects, peak", memory.peak as f64 / 1024.0, None);
+            }
             let stored = self.stored;
             let mut clients = Client::several(self.peer, 1).await?;
             let time = scale.time / 2;

@@ -104,8 +104,11 @@ fn bound(row: &Row, figure: &Figure) -> String {
             _ => String::new(),
         };
     }
-    let share = format!("server {server:.2} + generator {generator:.2} of 2 cores");
-    if generator > 0.9 {
+    let other = figure.other_cores;
+    let share = format!("server {server:.2}, generator {generator:.2}, others {other:.2} cores");
+    if other > 0.3 {
+        format!("a busy machine: measure again ({share})")
+    } else if generator > 0.9 {
         format!("the generator's one thread ({share})")
     } else if server + generator > 1.7 {
         format!("CPU ({share})")

@@ -80,7 +80,7 @@ fn mask_ages(table: &mut serde_json::Map<String, Value>) {
     // A watched table names its columns in the first event alone: mask by look.
     for row in table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
         for (i, cell) in row["cells"].as_array_mut().into_iter().flatten().enumerate() {
-            let look = cell.as_str().is_some_and(|text| is_age(text));
+            let look = cell.as_str().is_some_and(is_age);
             if look || (aged.contains(&i) && cell != "<unknown>") {
                 *cell = json!("<age>");
             }

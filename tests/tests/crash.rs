@@ -25,12 +25,19 @@ fn main() {
     let arguments = arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut failed = 0;
-    for (name, case) in [("kill_minus_nine_loses_nothing", 0), ("full_disk_recovers", 1)] {
+    for (case, name) in ["the_checker_catches_what_it_should", "kill_minus_nine_loses_nothing", "full_disk_recovers"]
+        .into_iter()
+        .enumerate()
+    {
         if arguments.list {
             println!("{name}: test");
         } else if arguments.wants(name) {
             let task = runtime.spawn(async move {
-                if case == 0 { kill_minus_nine_loses_nothing().await } else { full_disk_recovers().await }
+                match case {
+                    0 => the_checker_catches_what_it_should().await,
+                    1 => kill_minus_nine_loses_nothing().await,
+                    _ => full_disk_recovers().await,
+                }
             });
             let ok = runtime.block_on(task).is_ok();
             println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
@@ -140,7 +147,7 @@ async fn kill_minus_nine_loses_nothing() {
             tokio::time::timeout(Duration::from_secs(60), watcher).await.expect("a watcher did not catch up").unwrap(),
         );
     }
-    histories.iter().for_each(|history| check_history(&run, history));
+    histories.iter().for_each(|history| check_history(&run.objects.lock().unwrap(), history));
     assert!(histories.windows(2).all(|pair| pair[0] == pair[1]), "watchers saw different histories");
     println!(
         "{} acknowledged writes, {} without an answer, {} conflicts, {} events per watcher, slowest restart {slowest:?}",
@@ -303,8 +310,7 @@ async fn follow(run: Arc<Run>, mut from: u64) -> Vec<Seen> {
 }
 
 /// Every acknowledged change was delivered, in order; nothing else was but unanswered writes.
-fn check_history(run: &Run, history: &[Seen]) {
-    let objects = run.objects.lock().unwrap();
+fn check_history(objects: &BTreeMap<String, Known>, history: &[Seen]) {
     for (name, known) in objects.iter() {
         let seen: Vec<(&str, u64)> =
             history.iter().filter(|(_, n, _, _)| n == name).map(|(kind, _, step, _)| (kind.as_str(), *step)).collect();
@@ -326,6 +332,28 @@ fn check_history(run: &Run, history: &[Seen]) {
             }
         }
         assert!(owed.peek().is_none(), "{name}: no watcher saw {:?}", owed.collect::<Vec<_>>());
+    }
+}
+
+/// The checker itself is checked: it must see a gap, a repeat, a swap and a change that nobody made.
+async fn the_checker_catches_what_it_should() {
+    let seen = |kind: &str, step| (kind.to_owned(), "a".to_owned(), step, step);
+    let known =
+        Known { changes: vec![("ADDED", 1), ("MODIFIED", 2), ("MODIFIED", 3), ("DELETED", 3)], ..Known::default() };
+    let objects = BTreeMap::from([("a".to_owned(), known)]);
+    let good = [seen("ADDED", 1), seen("MODIFIED", 2), seen("MODIFIED", 3), seen("DELETED", 3)];
+    check_history(&objects, &good);
+    let gap = [good[0].clone(), good[2].clone(), good[3].clone()];
+    let short = [good[0].clone(), good[1].clone()];
+    let repeat = [good[0].clone(), good[1].clone(), good[1].clone(), good[2].clone(), good[3].clone()];
+    let swap = [good[0].clone(), good[2].clone(), good[1].clone(), good[3].clone()];
+    let foreign = [good[0].clone(), good[1].clone(), good[2].clone(), good[3].clone(), seen("ADDED", 9)];
+    for bad in [gap.as_slice(), &short, &repeat, &swap, &foreign] {
+        let quiet = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let caught = std::panic::catch_unwind(|| check_history(&objects, bad)).is_err();
+        std::panic::set_hook(quiet);
+        assert!(caught, "not caught: {bad:?}");
     }
 }
 

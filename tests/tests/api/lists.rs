@@ -309,7 +309,7 @@ async fn namespaces_list(peer: &Peer) {
     }
 }
 
-/// On us the same is proven with a short history in `watches::muster_forgets_old_history`.
+/// On us the same is proven with a short history in `watches::old_history_is_forgotten`.
 async fn expired_continue_token(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("events", &ns);

@@ -1,8 +1,9 @@
 //! Watches: where they start, what they deliver, how they end. The behaviours of the upstream storage contract, by our own tests.
 use std::time::Duration;
 
+use muster_tests::peer::Settings;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, Watch, cases};
+use muster_tests::{Kind, Peer, Watch, cases};
 use serde_json::{Value, json};
 
 use crate::{collection, config_map, revision};
@@ -15,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         resumes_without_gap_or_repeat, dry_run_is_no_event]
     .into_iter()
     .chain(cases![kubernetes watches: compacted_revision_is_gone])
+    .chain(cases![muster watches: old_history_is_forgotten])
     .collect()
 }
 
@@ -400,6 +402,42 @@ async fn compacted_revision_is_gone(peer: &Peer) {
     gone(&watch.event().await);
     let exact = format!("{path}?resourceVersion={}&resourceVersionMatch=Exact", revision(&first));
     peer.get(&exact).await.fails(410, "Expired");
+}
+
+/// A muster of its own, told to keep one second of history; on Kubernetes the same is proven by compacting etcd.
+async fn old_history_is_forgotten(_: &Peer) {
+    let settings = Settings { arguments: vec!["--history=1s".to_owned()], ..Settings::default() };
+    let peer = &Peer::start_with(Kind::Muster, settings).await.unwrap_or_else(|why| panic!("{why}"));
+    let path = collection("configmaps", "default");
+    let first = peer.post(&path, config_map("a", "1")).await.ok(201);
+    for name in ["b", "c", "d"] {
+        peer.post(&path, config_map(name, "1")).await.ok(201);
+    }
+    let page = peer.get(&format!("{path}?limit=2")).await.ok(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let mut expired = None;
+    for i in 0..100 {
+        // Time alone does not make history: something must be newer.
+        peer.put(&format!("{path}/d"), config_map("d", &i.to_string())).await.ok(200);
+        let answer = peer.get(&format!("{path}?limit=2&continue={token}")).await;
+        if answer.status != 200 {
+            expired = Some(answer.fails(410, "Expired"));
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let expired = expired.expect("a continue token outlived the history by far");
+    // The way on: a token that continues after the same name, on the newest revision.
+    let token = expired["metadata"]["continue"].as_str().unwrap();
+    let rest = peer.get(&format!("{path}?limit=5&continue={token}")).await.ok(200);
+    assert_eq!(crate::names(&rest), ["c", "d"]);
+    let mut watch = peer.watch(&format!("{path}?watch=true&resourceVersion={}", revision(&first))).await;
+    gone(&watch.event().await);
+    assert_eq!(watch.next().await, None, "the stream ends after it");
+    let exact = format!("{path}?resourceVersion={}&resourceVersionMatch=Exact", revision(&first));
+    peer.get(&exact).await.fails(410, "Expired");
+    // What is not exact is answered from now.
+    peer.get(&format!("{path}?resourceVersion={}", revision(&first))).await.ok(200);
 }
 
 /// 410 comes as an ERROR event with a Status, after which the stream ends.
