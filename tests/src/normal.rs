@@ -142,7 +142,7 @@ fn mask_text(text: &str, saved: &Saved) -> String {
 /// Kubernetes quotes the whole patched object in some messages, ids and managedFields included.
 fn mask_object(text: &str) -> String {
     match (text.find("\"{\\\"apiVersion"), text.rfind("}\": ")) {
-        (Some(start), Some(end)) if start < end => format!("{}<object>{}", &text[..start], &text[end + 2..]),
+        (Some(start), Some(end)) if start < end => format!("{}\"<object>\"{}", &text[..start], &text[end + 2..]),
         _ => text.to_owned(),
     }
 }
