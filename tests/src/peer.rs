@@ -42,6 +42,7 @@ pub struct Peer {
     etcd_port: Option<u16>,
     arguments: Vec<String>,
     binary: Option<PathBuf>,
+    data: PathBuf,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -54,6 +55,8 @@ pub struct Settings {
     pub arguments: Vec<String>,
     /// Parent of the temporary folder (the disk to measure).
     pub under: Option<PathBuf>,
+    /// Where muster keeps its data, when not within the folder.
+    pub data: Option<PathBuf>,
     /// The muster to start; otherwise MUSTER_BIN, or the debug build.
     pub binary: Option<PathBuf>,
 }
@@ -100,6 +103,7 @@ impl Peer {
             etcd_port: (kind == Kind::Kubernetes).then(free_port),
             arguments: settings.arguments,
             binary: settings.binary,
+            data: settings.data.unwrap_or_else(|| dir.join("data")),
             dir,
             _folder: folder,
         };
@@ -122,7 +126,7 @@ impl Peer {
             Kind::Muster => {
                 let mut arguments = vec![
                     "apiserver".to_owned(),
-                    format!("--data-dir={dir}/data"),
+                    format!("--data-dir={}", self.data.display()),
                     format!("--secure-port={}", self.port),
                     format!("--insecure-port={}", self.plain_port.unwrap_or(0)),
                     "--bind-address=127.0.0.1".to_owned(),
@@ -210,9 +214,25 @@ impl Peer {
         }
     }
 
+    /// After a restart: the certificate authority is known, only `/readyz` must say 200 again.
+    pub async fn ready_again(&self, limit: Duration) -> Result<Duration, String> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            let call = Call::get(self, "/readyz").limit(Duration::from_secs(2)).fresh();
+            if call.try_send().await.is_ok_and(|answer| answer.status == 200) {
+                return Ok(start.elapsed());
+            }
+            if !self.alive() {
+                return Err(format!("died at the restart:\n{}", self.log_tail()));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Err(format!("not ready within {limit:?} after the restart:\n{}", self.log_tail()))
+    }
+
     pub fn ca_file(&self) -> PathBuf {
         match self.kind {
-            Kind::Muster => self.dir.join("data/pki/ca.crt"),
+            Kind::Muster => self.data.join("pki/ca.crt"),
             Kind::Kubernetes => self.dir.join("ca.crt"),
         }
     }
