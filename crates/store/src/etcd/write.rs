@@ -251,8 +251,7 @@ impl Attempt<'_> {
 
     /// The write with which etcd finds itself full is refused, yet done. (It is not in doubt: it will not happen later.)
     async fn landed(&self) -> Result<Option<Revision>> {
-        let key = self.core.layout.key(&self.key);
-        let ask = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+        let ask = self.core.layout.probe();
         let answer = self.core.client.call::<_, RangeResponse>(wire::RANGE, &ask, self.deadline, Again::Safe).await;
         let now = answer.map_err(|failure| Error::Unknown(failure.into_error(0, 0).to_string()))?;
         if !self.core.reached(wire::revision(now.header.as_ref()), self.deadline).await {
