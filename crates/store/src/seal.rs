@@ -198,6 +198,11 @@ impl Sealer {
         self.ring.as_ref().map_or(Ok(0), |ring| Ok(ring.primary()?.0))
     }
 
+    /// Reads the ring's file again: another process may have rotated it.
+    pub(crate) fn reload(&self) -> Result<()> {
+        self.ring.as_ref().map_or(Ok(()), |ring| ring.reload())
+    }
+
     /// The key a sealed value needs.
     pub(crate) fn key_of(sealed: &[u8]) -> Option<KeyId> {
         let id = sealed.get(1..5).filter(|_| sealed[0] == FORMAT)?;
