@@ -536,7 +536,7 @@ async fn hostile_paths(peer: &Peer) {
     let answer = peer.get(&long).await;
     refused(&answer);
     let deep = format!("/api/v1/{}", "a/".repeat(5_000));
-    assert_eq!(peer.get(&deep).await.status, 404);
+    refused(&peer.get(&deep).await);
 }
 
 // B-1
