@@ -1,6 +1,7 @@
 //! The Kubernetes API as one service: negotiation, discovery, verbs, watch, garbage collection, and the listeners that serve it.
 
 pub mod audit;
+mod backup;
 mod body;
 mod decode;
 mod discovery;

@@ -214,6 +214,7 @@ impl Inner {
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         match names.as_slice() {
             ["healthz" | "livez" | "readyz", check @ ..] => Ok(self.health(names[0], check, parts.uri.query())),
+            ["muster.dev", "backup"] => self.backup(&proof).await,
             ["version"] => Ok(render::value(200, &discovery_version())),
             ["openapi", "v2"] => self.openapi_v2(&proof, &parts.headers),
             ["openapi", "v3", document @ ..] => self.openapi_v3(&proof, document, &parts.headers, parts.uri.query()),
