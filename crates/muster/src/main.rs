@@ -1,1 +1,51 @@
-fn main() {}
+//! The binary: reads the command line, wires the rooms together, says what went wrong.
+
+mod backup;
+mod cli;
+mod client;
+mod duration;
+mod key;
+mod logging;
+mod paths;
+mod problem;
+mod server;
+mod storage;
+mod upkeep;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+use problem::Problem;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Apiserver(flags) => server::run(*flags),
+        Command::Backup(command) => backup::run(command),
+        Command::Key(command) => key::run(command),
+        Command::Version(flags) => say(&cli::version(flags.output)),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "muster", &mut script);
+            say(&String::from_utf8_lossy(&script))
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            problem.exit_code()
+        }
+    }
+}
+
+/// To standard output; a reader that went away (`| head`) is no failure.
+fn say(text: &str) -> Result<(), Problem> {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(())
+}

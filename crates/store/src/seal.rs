@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{Read, Write as _};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -18,7 +17,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::fs::{RealFs, replace};
+use crate::fs::{File as _, Fs as _, RealFs, replace};
 use crate::held;
 use crate::model::{Collection, Key};
 
@@ -57,18 +56,26 @@ impl KeyRing {
 
     /// Reads the ring's file, or makes one with a fresh key (0600).
     pub fn open_or_create(path: &Path) -> Result<KeyRing> {
-        let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
-        let mut file = match made {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return KeyRing::open(path),
-            made => made.map_err(|e| Error::io(format!("making {}", path.display()), e))?,
-        };
-        let keys = vec![(1, fresh()?)];
-        let written = file.write_all(render(&keys).as_bytes()).and_then(|()| file.sync_all());
-        if let Err(error) = written {
-            let _ = std::fs::remove_file(path);
-            return Err(Error::io(format!("writing {}", path.display()), error));
+        if path.exists() {
+            return KeyRing::open(path);
         }
-        Ok(KeyRing { path: Some(path.into()), keys: RwLock::new(keys) })
+        let keys = vec![(1, fresh()?)];
+        // Whole and durable before it has its name, so that nothing is ever sealed under a key that a crash could take away; and
+        // under a name of its own, so that of two that start at once one wins.
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        let made = (|| {
+            let mut file = RealFs.create(&temporary)?;
+            file.write(render(&keys).as_bytes())?;
+            file.sync()?;
+            std::fs::hard_link(&temporary, path)?;
+            RealFs.sync_dir(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+        })();
+        let _ = std::fs::remove_file(&temporary);
+        match made {
+            Ok(()) => Ok(KeyRing { path: Some(path.into()), keys: RwLock::new(keys) }),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => KeyRing::open(path),
+            Err(error) => Err(Error::io(format!("making {}", path.display()), error)),
+        }
     }
 
     /// Adds a new primary key. Older keys still open what they sealed.

@@ -190,3 +190,52 @@ fn events_made_again_from_versions_are_the_same_as_fresh_ones() {
         assert_eq!(entry.is_some(), revision % 7 != 0);
     }
 }
+
+#[test]
+fn long_lists_and_compactions_go_by_chunks_and_stay_whole() {
+    let tree = Arc::new(Tree::new());
+    let c = Collection::new("c");
+    let count = CHUNK as u64 * 5 + 7;
+    let put = |revision, item: u64| Fed {
+        revision,
+        key: Key::new(&c, &format!("n/{item:06}")),
+        change: Change::Put { value: Bytes::from(revision.to_string()), attrs: Arc::default() },
+    };
+    tree.feed((0..count).map(|i| put(2 + i, i)).collect(), 1 + count);
+    let first = tree.revision();
+    // Every second one is gone, every third one changed, after the revision that is listed.
+    let mut revision = first;
+    for i in 0..count {
+        revision += 1;
+        let fed = put(revision, i);
+        let change = if i % 2 == 0 { Change::Delete } else { fed.change };
+        if i % 2 == 0 || i % 3 == 0 {
+            tree.feed(vec![Fed { change, ..fed }], revision);
+        }
+    }
+    let at = |at, after: Option<&str>, limit| {
+        let range = Range { collection: &c, prefix: "n/", after, limit, at: Some(at) };
+        tree.range(&range, |_, _| true).unwrap()
+    };
+    for limit in [0, 1, 511, 512, 513, 1000] {
+        let (mut seen, mut after): (Vec<Arc<str>>, Option<Arc<str>>) = (Vec::new(), None);
+        // One by one would be slow over all of it.
+        let pages = if limit == 1 { 3 } else { usize::MAX };
+        for _ in 0..pages {
+            let page = at(first, after.as_deref(), limit);
+            assert!(page.items.iter().all(|(_, e)| e.revision <= first));
+            seen.extend(page.items.iter().map(|(item, _)| item.clone()));
+            after = seen.last().cloned();
+            if !page.more {
+                break;
+            }
+        }
+        assert!(seen.is_sorted() && seen.len() as u64 == if limit == 1 { 3 } else { count }, "limit {limit}");
+    }
+    let head = tree.revision();
+    let live = at(head, None, 0).items.len();
+    assert_eq!((live as u64, tree.count(&c, "n/")), (count / 2, live));
+    tree.compact(head).unwrap();
+    assert_eq!((at(head, None, 0).items.len(), tree.superseded()), (live, 0));
+    assert_eq!(tree.find(&c).unwrap().state.read().unwrap().items.len(), live);
+}

@@ -1,0 +1,37 @@
+# The few verbs of the project. `make run` shows the product, `make test` proves it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+CARGO_DENY := 0.20.2
+
+.PHONY: run test lint bench peers facts fuzz
+
+run: toolchain ## start the API server on https://127.0.0.1:6443 and http://127.0.0.1:6080, data in ./data
+	cargo run --release -p muster -- apiserver --data-dir data --authn-allow-localhost
+
+test: lint peers ## everything CI runs
+	cargo build -p muster
+	cargo test --workspace
+
+lint: toolchain
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny@$(CARGO_DENY)
+	cargo deny --offline check bans licenses sources
+
+bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
+	cargo build --release -p muster -p muster-bench
+	target/release/muster-bench --muster target/release/muster $(FLAGS)
+
+peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree
+	tests/peers/ensure kube-apiserver kubectl etcd etcdctl >/dev/null
+
+facts: ## rewrite the table of the built-in kinds from the Go modules of Kubernetes
+	cd tools/facts && go run .
+
+fuzz: ## a longer run of the fuzz targets than the one in `make test`
+	MUSTER_FUZZ_ITERATIONS=2000000 cargo test --release -p muster-fuzz
+
+.PHONY: toolchain
+toolchain:
+	@command -v cargo >/dev/null || { echo "muster needs Rust 1.95 or newer (rustup)"; exit 1; }
+	@command -v cc >/dev/null || { apt-get update -qq && apt-get install -y -qq build-essential; }

@@ -1,0 +1,165 @@
+//! Request bodies: bytes of any content type become one `Object`, checked against the kind's schema.
+
+use crate::kinds::Kind;
+use crate::negotiate::Content;
+use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt;
+use meta::options::FieldValidation;
+use meta::{Object, Status};
+use serde_json::Value;
+use std::pin::pin;
+
+/// The largest body we read.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// Reads a body, giving up as soon as it is known to be too large.
+pub async fn read<B>(headers: &http::HeaderMap, body: B) -> Result<Bytes, Status>
+where
+    B: HttpBody,
+    B::Error: std::fmt::Display,
+{
+    let declared = headers.get(http::header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|n| n > MAX_BODY as u64) {
+        return Err(Status::too_large(MAX_BODY));
+    }
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Status::bad_request(format!("the request body could not be read: {e}")))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.remaining() > MAX_BODY {
+            return Err(Status::too_large(MAX_BODY));
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data.copy_to_bytes(data.remaining());
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&std::mem::take(&mut first));
+            }
+            rest.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// A decoded body and what the client should be warned about.
+pub struct Decoded {
+    pub object: Object,
+    pub warnings: Vec<String>,
+}
+
+/// Decodes the body of a create or update.
+pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldValidation) -> Result<Decoded, Status> {
+    let unrecognized = |why: String| {
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why}", kind.kind))
+    };
+    let (value, duplicates) = match content {
+        Content::Json => {
+            let parsed = meta::json::parse(bytes)
+                .map_err(|e| unrecognized(format!("couldn't get version/kind; json parse error: {e}")))?;
+            (parsed.value, parsed.duplicates)
+        }
+        Content::Yaml => (yaml(bytes).map_err(|e| unrecognized(format!("yaml: {e}")))?, Vec::new()),
+        Content::Protobuf => (proto::decode(bytes).map_err(|e| unrecognized(e.to_string()))?.value, Vec::new()),
+    };
+    // `null` is an object with nothing in it, as Go reads it.
+    let value = if value.is_null() { Value::Object(Default::default()) } else { value };
+    let mut object = Object::from_value(value)
+        .ok_or_else(|| unrecognized("couldn't get version/kind; json parse error: the body is not an object".into()))?;
+    check_type(kind, &mut object)?;
+    let cannot = |e: Misfit| {
+        let (kind, version) = (&kind.kind, &kind.version);
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {e}"))
+    };
+    let warnings = check(kind, &mut object, duplicates, validation).map_err(cannot)?;
+    Ok(Decoded { object, warnings })
+}
+
+/// A body may leave out its type; if it states one, it must be the path's.
+fn check_type(kind: &Kind, object: &mut Object) -> Result<(), Status> {
+    let (api_version, name) = (kind.api_version(), kind.kind.as_str());
+    let stated = (object.api_version(), object.kind());
+    if (!stated.0.is_empty() && stated.0 != api_version) || (!stated.1.is_empty() && stated.1 != name) {
+        if stated.1 == name {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({api_version})",
+                stated.0
+            )));
+        }
+        let (_, version) = meta::split_api_version(stated.0);
+        return Err(Status::bad_request(format!(
+            "{} in version {version:?} cannot be handled as a {name}: the body's kind is not the path's",
+            stated.1
+        )));
+    }
+    object.set_type(&api_version, name);
+    Ok(())
+}
+
+/// Why an object does not fit its kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Misfit {
+    #[error(transparent)]
+    Type(#[from] schema::Mismatch),
+    #[error("strict decoding error: {0}")]
+    Strict(String),
+}
+
+/// Checks the object against its schema: unknown fields are dropped, and reported as the client asked.
+pub fn check(
+    kind: &Kind,
+    object: &mut Object,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Misfit> {
+    let mut value = Value::Object(std::mem::take(&mut object.0));
+    let facts = schema::Facts::builtin();
+    let outcome = match facts.kind(&kind.group, &kind.version, &kind.kind) {
+        Some(ty) => schema::decode(facts, ty, &mut value).map(|d| d.unknown),
+        None => Ok(Vec::new()),
+    };
+    object.0 = match value {
+        Value::Object(map) => map,
+        _ => Default::default(),
+    };
+    let unknown = outcome?;
+    let found: Vec<String> = (unknown.iter().map(|p| format!("unknown field {p:?}")))
+        .chain(duplicates.iter().map(|p| format!("duplicate field {p:?}")))
+        .collect();
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(found),
+        FieldValidation::Strict if found.is_empty() => Ok(found),
+        FieldValidation::Strict => Err(Misfit::Strict(found.join(", "))),
+    }
+}
+
+/// DeleteOptions, in whatever form they come; an empty body has none.
+pub fn delete_options(content: Content, bytes: &[u8]) -> Result<Option<Object>, Status> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let value = match content {
+        Content::Json => meta::json::parse(bytes).map(|p| p.value).map_err(|e| e.to_string()),
+        Content::Yaml => yaml(bytes),
+        Content::Protobuf => proto::decode(bytes).map(|d| d.value).map_err(|e| e.to_string()),
+    };
+    let object = value.map_err(Status::bad_request)?;
+    let object = Object::from_value(object).ok_or_else(|| Status::bad_request("DeleteOptions must be an object"))?;
+    if !matches!(object.kind(), "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "{:?} in the body of a delete is not understood; it must be of kind DeleteOptions",
+            object.kind()
+        )));
+    }
+    Ok(Some(object))
+}
+
+/// YAML through the same rules as JSON: aliases, depth and size are bounded.
+pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let options = serde_saphyr::Options::default();
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| e.to_string())
+}

@@ -1,0 +1,226 @@
+//! Discovery: which groups, versions and resources there are, in the old form and the aggregated one.
+
+use crate::Inner;
+use crate::body::Body;
+use crate::kinds::{Kind, Registry};
+use crate::render;
+use auth::Authorized;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header};
+use meta::Status;
+use serde_json::{Value, json};
+
+/// The aggregated documents, made once.
+pub(crate) struct Discovery {
+    core: Document,
+    groups: Document,
+}
+
+struct Document {
+    body: Bytes,
+    etag: HeaderValue,
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+impl Discovery {
+    pub fn new(registry: &Registry) -> Self {
+        let groups = registry.groups();
+        let (core, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(group, _)| group.is_empty());
+        Self { core: Document::new(registry, &core), groups: Document::new(registry, &others) }
+    }
+}
+
+impl Document {
+    fn new(registry: &Registry, groups: &[(&str, Vec<&str>)]) -> Self {
+        let items: Vec<Value> = groups.iter().map(|(group, versions)| aggregated(registry, group, versions)).collect();
+        let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
+        let mut body = Vec::new();
+        render::write(&mut body, &list);
+        Self { etag: etag(&body), body: body.into() }
+    }
+}
+
+/// A strong tag over the document's bytes.
+pub(crate) fn etag(body: &[u8]) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{}\"", digest(body))).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+pub(crate) fn digest(body: &[u8]) -> String {
+    let sum = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512_256, body);
+    sum.as_ref().iter().map(|b| format!("{b:02X}")).collect()
+}
+
+/// The document, or 304 when the client has it already.
+pub(crate) fn cached(
+    headers: &HeaderMap,
+    content_type: &'static str,
+    body: Bytes,
+    etag: &HeaderValue,
+) -> Response<Body> {
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|v| v == etag);
+    let mut response =
+        render::build(if known { 304 } else { 200 }, content_type, if known { Body::empty() } else { body.into() });
+    response.headers_mut().insert(header::ETAG, etag.clone());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}
+
+fn wants_aggregated(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT);
+    let clauses = values.iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
+    // The client's first clause we can serve decides; plain JSON before the aggregated form means the old form.
+    for clause in clauses {
+        let parts: Vec<&str> = clause.split(';').map(str::trim).collect();
+        let has = |what: &str| parts.contains(&what);
+        if has("as=APIGroupDiscoveryList")
+            && has("v=v2")
+            && has("g=apidiscovery.k8s.io")
+            && parts[0] == "application/json"
+        {
+            return true;
+        }
+        if parts == ["application/json"] || parts[0] == "*/*" {
+            return false;
+        }
+    }
+    false
+}
+
+impl Inner {
+    pub(crate) fn discover(
+        &self,
+        _: &Authorized,
+        path: &[&str],
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Status> {
+        let aggregated = wants_aggregated(headers);
+        let document = match path {
+            [] => {
+                let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
+                for (group, versions) in self.registry.groups().into_iter().filter(|(g, _)| !g.is_empty()) {
+                    paths.push(format!("/apis/{group}"));
+                    paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
+                }
+                paths.extend(
+                    ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+                );
+                Some(json!({"paths": paths}))
+            }
+            ["api"] if aggregated => {
+                return Ok(cached(headers, AGGREGATED, self.discovery.core.body.clone(), &self.discovery.core.etag));
+            }
+            ["apis"] if aggregated => {
+                return Ok(cached(
+                    headers,
+                    AGGREGATED,
+                    self.discovery.groups.body.clone(),
+                    &self.discovery.groups.etag,
+                ));
+            }
+            ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
+            ["apis"] => {
+                let groups = self.registry.groups();
+                let groups = groups.iter().filter(|(g, _)| !g.is_empty()).map(|(g, v)| group(g, v));
+                Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>()}))
+            }
+            ["apis", name] => {
+                let groups = self.registry.groups();
+                groups.iter().find(|(g, _)| g == name && !g.is_empty()).map(|(name, versions)| {
+                    let mut out = group(name, versions);
+                    out["kind"] = "APIGroup".into();
+                    out["apiVersion"] = "v1".into();
+                    out
+                })
+            }
+            ["api", version] => self.resources("", version),
+            ["apis", group, version] => self.resources(group, version),
+            _ => return Err(Status::no_such_resource()),
+        };
+        Ok(document.map_or_else(render::no_page, |document| render::value(200, &document)))
+    }
+
+    fn resources(&self, group: &str, version: &str) -> Option<Value> {
+        let resources: Vec<Value> = self.registry.of_version(group, version).flat_map(|k| legacy(k)).collect();
+        if resources.is_empty() {
+            return None;
+        }
+        let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
+        if !group.is_empty() {
+            list["apiVersion"] = "v1".into();
+        }
+        Some(list)
+    }
+}
+
+fn group(name: &str, versions: &[&str]) -> Value {
+    let version = |v: &&str| json!({"groupVersion": meta::api_version(name, v), "version": v});
+    let versions: Vec<Value> = versions.iter().map(version).collect();
+    json!({"name": name, "preferredVersion": versions[0], "versions": versions})
+}
+
+/// The old form: one entry for the resource and one for each subresource.
+fn legacy(kind: &Kind) -> Vec<Value> {
+    let mut main = json!({"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
+        "kind": kind.kind, "verbs": kind.verbs(), "storageVersionHash": storage_hash(kind)});
+    if !kind.short_names.is_empty() {
+        main["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        main["categories"] = json!(kind.categories);
+    }
+    let subresource = |sub: &str| {
+        json!({"name": format!("{}/{sub}", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+            "kind": kind.kind, "verbs": sub_verbs(sub)})
+    };
+    std::iter::once(main).chain(kind.subresources().map(subresource)).collect()
+}
+
+pub(crate) fn sub_verbs(sub: &str) -> &'static [&'static str] {
+    if sub == "finalize" { &["update"] } else { &["get", "patch", "update"] }
+}
+
+fn storage_hash(kind: &Kind) -> String {
+    use base64::Engine;
+    let stored = kind.stored_as.as_ref().map_or_else(|| kind.api_version(), |s| s.api_version.to_owned());
+    let (group, version) = meta::split_api_version(&stored);
+    let sum =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{}", kind.kind).as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&sum.as_ref()[..8])
+}
+
+fn aggregated(registry: &Registry, group: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<Value> = registry.of_version(group, version).map(|k| aggregated_resource(k)).collect();
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let mut metadata = json!({"creationTimestamp": null});
+    if !group.is_empty() {
+        metadata["name"] = group.into();
+    }
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let response = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let mut out = json!({"resource": kind.plural, "responseKind": response, "singularResource": kind.singular,
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" }, "verbs": kind.verbs()});
+    if !kind.short_names.is_empty() {
+        out["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        out["categories"] = json!(kind.categories);
+    }
+    let subresources: Vec<Value> = kind
+        .subresources()
+        .map(|sub| json!({"subresource": sub, "responseKind": response, "verbs": sub_verbs(sub)}))
+        .collect();
+    if !subresources.is_empty() {
+        out["subresources"] = subresources.into();
+    }
+    out
+}

@@ -1,0 +1,174 @@
+//! The rows: every built-in kind we serve.
+
+use super::{Behaviour, Kind, StoredAs, columns, metadata, rules};
+use store::Collection;
+
+struct Row {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    short: &'static [&'static str],
+    namespaced: bool,
+    collection: &'static str,
+    stored_as: Option<fn() -> StoredAs>,
+    behaviour: &'static Behaviour,
+}
+
+/// What most kinds do; rows state only what they do otherwise.
+const PLAIN: Behaviour = Behaviour {
+    name: metadata::subdomain,
+    generation: false,
+    status: false,
+    subresources: &[],
+    create_on_update: false,
+    unconditional_update: true,
+    returns_deleted: false,
+    selectable: &[],
+    deletes_collection: true,
+    columns: columns::PLAIN,
+    cells: columns::plain,
+    default: |_| {},
+    prepare_create: |_| {},
+    prepare_update: |_, _| {},
+    validate: |_| Vec::new(),
+    validate_update: |_, _| Vec::new(),
+};
+
+static NAMESPACE: Behaviour = Behaviour {
+    name: metadata::label,
+    status: true,
+    subresources: &["finalize"],
+    selectable: &[("status.phase", "status.phase")],
+    deletes_collection: false,
+    columns: columns::NAMESPACE,
+    cells: columns::namespace,
+    default: rules::namespace_default,
+    prepare_create: rules::namespace_create,
+    prepare_update: rules::namespace_update,
+    validate: rules::namespace,
+    ..PLAIN
+};
+
+static CONFIG_MAP: Behaviour = Behaviour {
+    columns: columns::CONFIG_MAP,
+    cells: columns::config_map,
+    validate: rules::config_map,
+    validate_update: rules::immutable_data,
+    ..PLAIN
+};
+
+static SECRET: Behaviour = Behaviour {
+    selectable: &[("type", "type")],
+    columns: columns::SECRET,
+    cells: columns::secret,
+    default: rules::secret_default,
+    validate: rules::secret,
+    validate_update: rules::secret_update,
+    ..PLAIN
+};
+
+static SERVICE_ACCOUNT: Behaviour = Behaviour {
+    returns_deleted: true,
+    default: rules::service_account_default,
+    columns: columns::SERVICE_ACCOUNT,
+    cells: columns::service_account,
+    ..PLAIN
+};
+
+static LEASE: Behaviour = Behaviour {
+    create_on_update: true,
+    unconditional_update: false,
+    columns: columns::LEASE,
+    cells: columns::lease,
+    validate: rules::lease,
+    ..PLAIN
+};
+
+static EVENT: Behaviour = Behaviour {
+    create_on_update: true,
+    selectable: &[
+        ("involvedObject.kind", "involvedObject.kind"),
+        ("involvedObject.namespace", "involvedObject.namespace"),
+        ("involvedObject.name", "involvedObject.name"),
+        ("involvedObject.uid", "involvedObject.uid"),
+        ("involvedObject.apiVersion", "involvedObject.apiVersion"),
+        ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
+        ("involvedObject.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingComponent", "reportingComponent"),
+        ("source", "source.component"),
+        ("type", "type"),
+    ],
+    columns: columns::EVENT,
+    cells: columns::event,
+    validate: rules::event,
+    ..PLAIN
+};
+
+/// events.k8s.io/v1 shows the same objects under other field names.
+static NEW_EVENT: Behaviour = Behaviour {
+    selectable: &[
+        ("regarding.kind", "involvedObject.kind"),
+        ("regarding.namespace", "involvedObject.namespace"),
+        ("regarding.name", "involvedObject.name"),
+        ("regarding.uid", "involvedObject.uid"),
+        ("regarding.apiVersion", "involvedObject.apiVersion"),
+        ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        ("regarding.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingController", "reportingComponent"),
+        ("type", "type"),
+    ],
+    validate: rules::new_event,
+    ..EVENT
+};
+
+fn event_renames() -> StoredAs {
+    StoredAs {
+        api_version: "v1",
+        renames: &[
+            ("message", "note"),
+            ("involvedObject", "regarding"),
+            ("source", "deprecatedSource"),
+            ("firstTimestamp", "deprecatedFirstTimestamp"),
+            ("lastTimestamp", "deprecatedLastTimestamp"),
+            ("count", "deprecatedCount"),
+            ("reportingComponent", "reportingController"),
+        ],
+    }
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", singular: "configmap", short: &["cm"], namespaced: true, collection: "core/configmaps", stored_as: None, behaviour: &CONFIG_MAP },
+    Row { group: "", version: "v1", kind: "Event", plural: "events", singular: "event", short: &["ev"], namespaced: true, collection: "core/events", stored_as: None, behaviour: &EVENT },
+    Row { group: "", version: "v1", kind: "Namespace", plural: "namespaces", singular: "namespace", short: &["ns"], namespaced: false, collection: "core/namespaces", stored_as: None, behaviour: &NAMESPACE },
+    Row { group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret", short: &[], namespaced: true, collection: "core/secrets", stored_as: None, behaviour: &SECRET },
+    Row { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], namespaced: true, collection: "core/serviceaccounts", stored_as: None, behaviour: &SERVICE_ACCOUNT },
+    Row { group: "events.k8s.io", version: "v1", kind: "Event", plural: "events", singular: "event", short: &["ev"], namespaced: true, collection: "core/events", stored_as: Some(event_renames), behaviour: &NEW_EVENT },
+    Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
+];
+
+pub fn kinds() -> Vec<Kind> {
+    let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+    ROWS.iter()
+        .map(|row| Kind {
+            group: row.group.into(),
+            version: row.version.into(),
+            kind: row.kind.into(),
+            plural: row.plural.into(),
+            singular: row.singular.into(),
+            short_names: owned(row.short),
+            categories: Vec::new(),
+            namespaced: row.namespaced,
+            collection: Collection::new(row.collection),
+            stored_as: row.stored_as.map(|make| make()),
+            behaviour: row.behaviour,
+        })
+        .collect()
+}
+
+/// Collections whose values are sealed at rest.
+pub const SEALED: &[&str] = &["core/secrets"];

@@ -1,0 +1,381 @@
+//! What can be done to stored objects, whoever asks: the rules of create, update and delete over compare-and-set.
+
+use crate::kinds::{Kind, metadata};
+use crate::{Inner, namespaces};
+use bytes::Bytes;
+use meta::options::{DeleteOptions, Propagation};
+use meta::{FieldError, Object, Status, time};
+use serde_json::Value;
+use std::sync::Arc;
+use store::{Change, Entry, Expect, Write};
+
+/// How often a write is tried again when somebody else was faster; more means a live-lock worth telling.
+const RETRIES: usize = 64;
+const NAME_TRIES: usize = 8;
+const MAX_NAME: usize = 63;
+
+/// An object in stored form with its revision.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub value: Bytes,
+    pub revision: u64,
+}
+
+impl From<Entry> for Stored {
+    fn from(entry: Entry) -> Self {
+        Self { value: entry.value, revision: entry.revision }
+    }
+}
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    Finalize,
+}
+
+pub(crate) enum Deleted {
+    Gone(Stored),
+    /// Finalizers hold it; it is marked.
+    Marked(Stored),
+}
+
+impl Inner {
+    /// Decodes a stored value into the form `kind` serves, with its resourceVersion.
+    pub fn decode_stored(&self, kind: &Kind, value: &[u8], revision: u64) -> Result<Object, Status> {
+        let parsed =
+            meta::json::parse(value).map_err(|e| Status::internal(format!("stored object is damaged: {e}")))?;
+        let mut object = Object::from_value(parsed.value).unwrap_or_default();
+        kind.to_served(&mut object);
+        object.set_revision(revision);
+        Ok(object)
+    }
+
+    fn encode(&self, kind: &Kind, mut object: Object) -> (Bytes, Arc<store::Attrs>) {
+        kind.to_stored(&mut object);
+        (object.encode().into(), Arc::new(kind.describe(&object)))
+    }
+
+    /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
+    pub async fn create(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Object,
+        dry_run: bool,
+    ) -> Result<Stored, Status> {
+        let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
+        let prefix = object.meta_text("generateName").to_owned();
+        self.stamp(kind, namespace, &mut object);
+        for attempt in 1.. {
+            if generated {
+                object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
+            }
+            if attempt == 1 {
+                if kind.namespaced {
+                    namespaces::admit(self, kind, namespace, object.name())?;
+                }
+                (kind.behaviour.default)(&mut object);
+                (kind.behaviour.prepare_create)(&mut object);
+                self.validate(kind, &object, None)?;
+            } else {
+                (kind.behaviour.default)(&mut object);
+            }
+            let (value, attrs) = self.encode(kind, object.clone());
+            let key = kind.key(namespace, object.name());
+            if dry_run {
+                return match self.store.get(&key) {
+                    Some(entry) => Err(self.exists(kind, object.name(), Some(entry))),
+                    None => Ok(Stored { value, revision: 0 }),
+                };
+            }
+            let write = Write { key, expect: Expect::Absent, change: Change::Put { value: value.clone(), attrs } };
+            match self.store.write(write).await {
+                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Err(store::Error::Conflict { .. }) if generated && attempt < NAME_TRIES => continue,
+                Err(store::Error::Conflict { .. }) if generated => {
+                    return Err(Status::generate_name_exhausted(kind.resource(), object.name()));
+                }
+                Err(store::Error::Conflict { current }) => {
+                    return Err(self.exists(kind, object.name(), current));
+                }
+                Err(e) => return Err(storage(e)),
+            }
+        }
+        Err(Status::internal("no name was tried"))
+    }
+
+    fn exists(&self, kind: &Kind, name: &str, current: Option<Entry>) -> Status {
+        let mut status = Status::already_exists(kind.resource(), name);
+        let current = current.and_then(|e| self.decode_stored(kind, &e.value, e.revision).ok());
+        if current.is_some_and(|o| o.is_deleting()) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    /// System metadata of a new object; what the client sent for it is dropped.
+    fn stamp(&self, kind: &Kind, namespace: &str, object: &mut Object) {
+        object.set_type(&kind.api_version(), &kind.kind);
+        let meta = object.meta_mut();
+        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "managedFields"] {
+            meta.remove(key);
+        }
+        if kind.behaviour.generation {
+            meta.insert("generation".into(), 1.into());
+        }
+        meta.insert("creationTimestamp".into(), time::seconds(self.clock.now()).into());
+        meta.insert("uid".into(), self.uid().into());
+        if kind.namespaced {
+            object.set_meta("namespace", namespace);
+        }
+    }
+
+    fn validate(&self, kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), Status> {
+        let mut errors = metadata::validate(kind, object);
+        if let Some(old) = old {
+            errors.extend(metadata::validate_update(object, old));
+        }
+        errors.extend((kind.behaviour.validate)(object));
+        if let Some(old) = old {
+            errors.extend((kind.behaviour.validate_update)(object, old));
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors))
+        }
+    }
+
+    /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
+    /// A resourceVersion in the desired object must be the current one.
+    pub async fn update(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        dry_run: bool,
+        mut change: impl FnMut(&Object) -> Result<Object, Status>,
+    ) -> Result<Stored, Status> {
+        let key = kind.key(namespace, name);
+        for _ in 0..RETRIES {
+            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
+            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let mut desired = change(&current)?;
+            let pinned = self.check_version(kind, &current, &desired)?;
+            self.settle(kind, part, &mut desired, &current)?;
+            let (value, attrs) = self.encode(kind, desired.clone());
+            if value == entry.value {
+                return Ok(entry.into());
+            }
+            let released = current.is_deleting() && is_released(kind, &desired);
+            if dry_run {
+                return Ok(Stored { value, revision: entry.revision });
+            }
+            let expect = Expect::At(entry.revision);
+            let change = if released { Change::Delete } else { Change::Put { value: value.clone(), attrs } };
+            match self.store.write(Write { key: key.clone(), expect, change }).await {
+                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Err(store::Error::Conflict { .. }) if pinned => return Err(Status::modified(kind.resource(), name)),
+                Err(store::Error::Conflict { .. }) => continue,
+                Err(e) => return Err(storage(e)),
+            }
+        }
+        Err(Status::modified(kind.resource(), name))
+    }
+
+    /// Whether the client pinned a version; an error when it is not the current one.
+    fn check_version(&self, kind: &Kind, current: &Object, desired: &Object) -> Result<bool, Status> {
+        let asked = desired.resource_version();
+        if asked.is_empty() || asked == "0" {
+            if kind.behaviour.unconditional_update {
+                return Ok(false);
+            }
+            let e = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            return Err(Status::invalid(&kind.group, &kind.plural, current.name(), &[e]));
+        }
+        if asked != current.resource_version() {
+            return Err(Status::modified(kind.resource(), current.name()));
+        }
+        Ok(true)
+    }
+
+    /// Makes a desired object storable: what the part may not touch comes from the current one, then the rules are checked.
+    fn settle(&self, kind: &Kind, part: Part, desired: &mut Object, current: &Object) -> Result<(), Status> {
+        desired.set_type(&kind.api_version(), &kind.kind);
+        let meta = desired.meta_mut();
+        meta.remove("managedFields");
+        meta.remove("selfLink");
+        for key in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            if !meta.contains_key(key)
+                && let Some(value) = current.meta().get(key)
+            {
+                meta.insert(key.into(), value.clone());
+            }
+        }
+        if kind.behaviour.generation {
+            keep(meta, current.meta(), "generation");
+        }
+        let whole = self.options.unrestricted_update;
+        match part {
+            Part::Main => {
+                if kind.behaviour.status && !whole {
+                    keep(&mut desired.0, &current.0, "status");
+                }
+                (kind.behaviour.prepare_update)(desired, current);
+            }
+            Part::Status => {
+                if !whole {
+                    let status = desired.0.remove("status");
+                    let meta = desired.0.remove("metadata");
+                    *desired = current.clone();
+                    match status {
+                        Some(status) => desired.0.insert("status".into(), status),
+                        None => desired.0.remove("status"),
+                    };
+                    // Labels, annotations and finalizers of a status write count, as everywhere in the core kinds.
+                    if let Some(Value::Object(meta)) = meta {
+                        desired.0.insert("metadata".into(), Value::Object(meta));
+                    }
+                }
+            }
+            Part::Finalize => {
+                let finalizers = desired.0.get("spec").and_then(|s| s.get("finalizers")).cloned();
+                *desired = current.clone();
+                let spec = desired.0.entry("spec").or_insert_with(|| serde_json::json!({}));
+                if let Value::Object(spec) = spec {
+                    match finalizers {
+                        Some(Value::Array(list)) if !list.is_empty() => spec.insert("finalizers".into(), list.into()),
+                        _ => spec.remove("finalizers"),
+                    };
+                }
+            }
+        }
+        (kind.behaviour.default)(desired);
+        if kind.behaviour.generation && part == Part::Main && differs(desired, current) {
+            let next = current.generation() + 1;
+            desired.meta_mut().insert("generation".into(), next.into());
+        }
+        self.validate(kind, desired, Some(current))
+    }
+
+    /// Deletes an object, or marks it when finalizers (its own or those the propagation asks for) hold it.
+    pub async fn delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let key = kind.key(namespace, name);
+        for _ in 0..RETRIES {
+            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
+            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
+            preconditions(kind, &current, options)?;
+            namespaces::admit_delete(kind, &current)?;
+            let mut marked = current.clone();
+            propagate(&mut marked, options.propagation);
+            namespaces::mark(kind, &mut marked);
+            let held = !is_released(kind, &marked);
+            if held && !marked.is_deleting() {
+                let meta = marked.meta_mut();
+                meta.insert("deletionTimestamp".into(), time::seconds(self.clock.now()).into());
+                if !namespaces::is_namespace(kind) {
+                    meta.insert("deletionGracePeriodSeconds".into(), 0.into());
+                }
+                if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+                    meta.insert("generation".into(), (generation + 1).into());
+                }
+            }
+            let (value, attrs) = self.encode(kind, marked);
+            if held && value == entry.value {
+                return Ok(Deleted::Marked(entry.into()));
+            }
+            let change = if held { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
+            if options.dry_run {
+                let revision = entry.revision;
+                return Ok(if held {
+                    Deleted::Marked(Stored { value, revision })
+                } else {
+                    Deleted::Gone(entry.into())
+                });
+            }
+            match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
+                Ok(written) if held => return Ok(Deleted::Marked(Stored { value, revision: written.revision })),
+                Ok(written) => return Ok(Deleted::Gone(Stored { value: entry.value, revision: written.revision })),
+                Err(store::Error::Conflict { .. }) => continue,
+                Err(e) => return Err(storage(e)),
+            }
+        }
+        Err(Status::modified(kind.resource(), name))
+    }
+}
+
+/// Nothing holds the object any more.
+fn is_released(kind: &Kind, object: &Object) -> bool {
+    object.finalizers().next().is_none() && !namespaces::is_held(kind, object)
+}
+
+fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String, Value>, key: &str) {
+    match from.get(key) {
+        Some(value) => into.insert(key.into(), value.clone()),
+        None => into.remove(key),
+    };
+}
+
+/// Anything but metadata and status changed.
+fn differs(a: &Object, b: &Object) -> bool {
+    let rest = |o: &Object| -> Vec<(String, Value)> {
+        o.0.iter()
+            .filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status"))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    };
+    rest(a) != rest(b)
+}
+
+fn propagate(object: &mut Object, propagation: Option<Propagation>) {
+    let (keep, drop) = match propagation {
+        None => return,
+        Some(Propagation::Background) => {
+            object.remove_finalizer(metadata::FOREGROUND);
+            (None, metadata::ORPHAN)
+        }
+        Some(Propagation::Foreground) => (Some(metadata::FOREGROUND), metadata::ORPHAN),
+        Some(Propagation::Orphan) => (Some(metadata::ORPHAN), metadata::FOREGROUND),
+    };
+    object.remove_finalizer(drop);
+    if let Some(finalizer) = keep {
+        object.add_finalizer(finalizer);
+    }
+}
+
+fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let check = |what: &str, asked: &Option<String>, is: &str, then: &str| match asked {
+        Some(asked) if asked != is => {
+            let why = format!(
+                "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have been {then}"
+            );
+            let named = meta::GroupResource { group: &kind.group, resource: &kind.kind };
+            Err(Status::conflict(named, current.name(), &why))
+        }
+        _ => Ok(()),
+    };
+    check("UID", &options.uid, current.uid(), "deleted and then recreated")?;
+    check("ResourceVersion", &options.resource_version, current.resource_version(), "modified")
+}
+
+/// A storage failure as clients should see it.
+pub(crate) fn storage(e: store::Error) -> Status {
+    match e {
+        store::Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        store::Error::Full(why) => Status::storage_full(format!(
+            "the disk that holds the data is full, nothing was written: {why}; free some space, writing resumes by itself"
+        )),
+        store::Error::TooLarge { limit, .. } => Status::too_large(limit),
+        e @ (store::Error::Unavailable(_) | store::Error::Closed) => Status::unavailable(e.to_string()),
+        e => Status::internal(e),
+    }
+}

@@ -1,0 +1,282 @@
+//! The way of a request: authenticate, parse, authorise, then the handler. No handler is reachable by another way.
+
+use crate::audit::Entry;
+use crate::body::Body;
+use crate::negotiate::{self, Form};
+use crate::objects::Part;
+use crate::path::{self, Target, Verb};
+use crate::render;
+use crate::verbs::Call;
+use crate::{Api, Inner, decode};
+use auth::{Authorized, Peer, User};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body::Body as HttpBody;
+use meta::options::Query;
+use meta::{GroupResource, Status};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+impl Api {
+    /// Answers one request. The connection's `auth::Peer` must be in the request's extensions.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody + Send,
+        B::Data: Send,
+        B::Error: std::fmt::Display,
+    {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let mut trail = Trail { id: self.inner.uid(), user: None, verb: "", target: None };
+        let long = is_watch(&parts);
+        let work = self.inner.route(&parts, body, &mut trail);
+        let result = if long {
+            work.await
+        } else {
+            match tokio::time::timeout(self.inner.options.request_timeout, work).await {
+                Ok(result) => result,
+                Err(_) => Err(Status::timeout("request did not complete within the allotted timeout")),
+            }
+        };
+        let mut response = result.unwrap_or_else(|status| render::status(&status));
+        if let Ok(id) = HeaderValue::from_str(&trail.id) {
+            response.headers_mut().insert("audit-id", id);
+        }
+        self.inner.audit(&parts, &trail, response.status().as_u16(), started);
+        if parts.method == Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
+        response
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Api
+where
+    B: HttpBody + Send + 'static,
+    B::Data: Send,
+    B::Error: std::fmt::Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let api = self.clone();
+        Box::pin(async move { Ok(api.handle(request).await) })
+    }
+}
+
+/// What the audit log will say of a request.
+struct Trail {
+    id: String,
+    user: Option<Arc<User>>,
+    verb: &'static str,
+    target: Option<path::Resource>,
+}
+
+fn is_watch(parts: &Parts) -> bool {
+    parts.uri.path().contains("/watch/")
+        || parts.uri.query().is_some_and(|q| Query::parse(Some(q)).flag("watch").unwrap_or_default())
+}
+
+impl Inner {
+    async fn route<B>(&self, parts: &Parts, body: B, trail: &mut Trail) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody + Send,
+        B::Data: Send,
+        B::Error: std::fmt::Display,
+    {
+        let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
+        let user = self.options.authenticator.authenticate(peer, &parts.headers).map_err(refused)?;
+        trail.user = Some(user.clone());
+        let target =
+            path::parse(parts.uri.path()).map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
+        match &target {
+            Target::Resource(resource) => {
+                let query = Query::parse(parts.uri.query());
+                let watch = query.flag("watch").unwrap_or_default();
+                let verb = Verb::of(&parts.method, resource, watch).ok_or_else(Status::method_not_allowed)?;
+                trail.verb = verb.as_str();
+                trail.target = Some(resource.clone());
+                let proof = self.authorize(auth::Request {
+                    user: &user,
+                    verb: verb.as_str(),
+                    group: &resource.group,
+                    version: &resource.version,
+                    resource: &resource.resource,
+                    subresource: &resource.subresource,
+                    namespace: &resource.namespace,
+                    name: &resource.name,
+                    path: "",
+                })?;
+                self.resource(parts, resource, query, verb, proof, body).await
+            }
+            Target::Path(segments) => {
+                trail.verb = method_verb(&parts.method);
+                let proof = self.authorize(auth::Request {
+                    user: &user,
+                    verb: trail.verb,
+                    group: "",
+                    version: "",
+                    resource: "",
+                    subresource: "",
+                    namespace: "",
+                    name: "",
+                    path: parts.uri.path(),
+                })?;
+                self.path(parts, segments, proof).await
+            }
+        }
+    }
+
+    /// The choke point: the only way to an `Authorized`.
+    fn authorize(&self, request: auth::Request<'_>) -> Result<Authorized, Status> {
+        let r = GroupResource { group: request.group, resource: request.resource };
+        let name = request.name;
+        self.options.authorizer.authorize(request).map_err(|denied| {
+            let mut status = Status::forbidden(r, name, "");
+            status.message = denied.message;
+            status
+        })
+    }
+
+    async fn resource<B>(
+        &self,
+        parts: &Parts,
+        target: &path::Resource,
+        query: Query<'_>,
+        verb: Verb,
+        proof: Authorized,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody + Send,
+        B::Data: Send,
+        B::Error: std::fmt::Display,
+    {
+        let kind = self
+            .registry
+            .find(&target.group, &target.version, &target.resource)
+            .filter(|kind| kind.namespaced || target.namespace.is_empty())
+            .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
+            .ok_or_else(Status::no_such_resource)?;
+        let part = match target.subresource.as_str() {
+            "" => Part::Main,
+            sub if !kind.subresources().any(|s| s == sub) => return Err(Status::no_such_resource()),
+            "status" => Part::Status,
+            "finalize" => Part::Finalize,
+            _ => return Err(Status::no_such_resource()),
+        };
+        let answer = negotiate::accept(&parts.headers)?;
+        match (answer.form, verb) {
+            (Form::Partial, Verb::List) => {
+                let why = "you requested PartialObjectMetadata, but the requested object is a list";
+                return Err(Status::new(406, meta::Reason::NotAcceptable, why));
+            }
+            (Form::PartialList, Verb::Get | Verb::Create | Verb::Update | Verb::Patch) => {
+                let why = "you requested PartialObjectMetadataList, but the requested object is not a list";
+                return Err(Status::new(406, meta::Reason::NotAcceptable, why));
+            }
+            _ => {}
+        }
+        let bytes = if verb.writes() { decode::read(&parts.headers, body).await? } else { Default::default() };
+        let call = Call {
+            api: self,
+            proof,
+            kind: kind.clone(),
+            namespace: &target.namespace,
+            name: &target.name,
+            part,
+            query,
+            headers: &parts.headers,
+            answer,
+            warnings: Default::default(),
+        };
+        Ok(call.run(verb, bytes).await)
+    }
+
+    /// Everything that is not a resource: health, version, discovery, documents.
+    async fn path(&self, parts: &Parts, segments: &[String], proof: Authorized) -> Result<Response<Body>, Status> {
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return Err(Status::method_not_allowed());
+        }
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match names.as_slice() {
+            ["healthz" | "livez" | "readyz", check @ ..] => Ok(self.health(names[0], check, parts.uri.query())),
+            ["version"] => Ok(render::value(200, &discovery_version())),
+            ["openapi", "v2"] => self.openapi_v2(&proof, &parts.headers),
+            ["openapi", "v3", document @ ..] => self.openapi_v3(&proof, document, &parts.headers, parts.uri.query()),
+            [] | ["api", ..] | ["apis", ..] => self.discover(&proof, &names, &parts.headers),
+            _ => Ok(render::no_page()),
+        }
+    }
+
+    fn audit(&self, parts: &Parts, trail: &Trail, code: u16, started: Instant) {
+        let audit = &self.options.audit;
+        if !audit.wants(trail.verb, code) {
+            return;
+        }
+        let target = trail.target.as_ref();
+        let nobody = User::anonymous();
+        audit.record(&Entry {
+            request_id: &trail.id,
+            user: trail.user.as_deref().unwrap_or(&nobody),
+            source: parts.extensions.get::<Peer>().and_then(Peer::addr),
+            verb: trail.verb,
+            group: target.map_or("", |t| &t.group),
+            resource: target.map_or("", |t| &t.resource),
+            subresource: target.map_or("", |t| &t.subresource),
+            namespace: target.map_or("", |t| &t.namespace),
+            name: target.map_or("", |t| &t.name),
+            path: parts.uri.path(),
+            user_agent: parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default(),
+            code,
+            latency: started.elapsed(),
+        });
+    }
+}
+
+fn refused(e: auth::Unauthenticated) -> Status {
+    let mut status = Status::unauthorized();
+    if e.code() == 403 {
+        status = Status::new(403, meta::Reason::Forbidden, e.to_string());
+    }
+    status
+}
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => "other",
+    }
+}
+
+fn discovery_version() -> serde_json::Value {
+    serde_json::json!({
+        "major": "1", "minor": "34", "gitVersion": concat!("v1.34.0+muster-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, arch()),
+    })
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,249 @@
+//! The listeners: TLS and loopback plain HTTP, HTTP/1.1 and HTTP/2, each connection bounded in size, time and number.
+//!
+//! A connection is one task. It ends when its client goes, when it has been idle for long (never while a request, such as a watch,
+//! runs on it), when its client dawdles over the head of a request, or with the server. The first listener that stops stops nothing
+//! else; all stop together, by the token given to [`Server::run`]: no new connections, a GOAWAY on the open ones, requests finish
+//! (watches hold the same token and end themselves), and what is left at the deadline is cut.
+
+mod connection;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    convert::Infallible,
+    error::Error as StdError,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use tls::{Certificates, Tls, TlsError};
+
+use connection::Protocols;
+
+/// What a connection may cost. The defaults are for a server open to a network.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Open connections; further ones wait in the listen queue until one closes.
+    pub connections: usize,
+    /// Bytes of a request's head (431 beyond). More than 100 header fields on HTTP/1.1 are 431 as well.
+    pub head_bytes: u32,
+    /// From the first byte of a request to the end of its head, and from connecting to the first request.
+    pub head_timeout: Duration,
+    pub handshake_timeout: Duration,
+    /// How long a connection may stay open with no request on it.
+    pub idle_timeout: Duration,
+    /// How long a client may leave a full socket unread while we have something for it.
+    pub stall_timeout: Duration,
+    /// Requests at once on one HTTP/2 connection. Clients run all their watches on one.
+    pub streams: u32,
+    /// How long requests may take to finish once the server stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 10_000,
+            head_bytes: 64 << 10,
+            head_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(180),
+            stall_timeout: Duration::from_secs(60),
+            streams: 1000,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error("cannot listen on {addr}: another program uses this port")]
+    InUse { addr: SocketAddr },
+    #[error("cannot listen on {addr}: ports below 1024 need more rights than this user has")]
+    Denied { addr: SocketAddr },
+    #[error("cannot listen on {addr}: this machine has no such address")]
+    NoSuchAddress { addr: SocketAddr },
+    #[error("plain HTTP is served on loopback only, not on {addr}")]
+    NotLoopback { addr: SocketAddr },
+    #[error("cannot listen on {addr}: {source}")]
+    Other { addr: SocketAddr, source: io::Error },
+}
+
+/// What happened on the listeners, for metrics.
+#[derive(Debug, Default)]
+pub struct Stats {
+    pub accepted: AtomicU64,
+    pub open: AtomicUsize,
+    pub requests: AtomicU64,
+    pub handshakes_failed: AtomicU64,
+    /// Connections closed because a head did not arrive in time, or because nobody read what was sent.
+    pub dawdlers_cut: AtomicU64,
+}
+
+/// How the server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that still had work at the deadline and were cut.
+    pub cut: usize,
+}
+
+/// Bound listeners, ready to run.
+pub struct Server {
+    limits: Limits,
+    stats: Arc<Stats>,
+    listeners: Vec<(TcpListener, Option<Tls>)>,
+}
+
+impl Server {
+    pub fn new(limits: Limits) -> Server {
+        Server { limits, stats: Arc::default(), listeners: Vec::new() }
+    }
+
+    /// Plain HTTP, on a loopback address. Port 0 takes a free one; the answer is the address bound.
+    pub async fn bind_plain(&mut self, addr: SocketAddr) -> Result<SocketAddr, BindError> {
+        if !addr.ip().to_canonical().is_loopback() {
+            return Err(BindError::NotLoopback { addr });
+        }
+        self.bind(addr, None).await
+    }
+
+    pub async fn bind_tls(&mut self, addr: SocketAddr, tls: Tls) -> Result<SocketAddr, BindError> {
+        self.bind(addr, Some(tls)).await
+    }
+
+    async fn bind(&mut self, addr: SocketAddr, tls: Option<Tls>) -> Result<SocketAddr, BindError> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::InUse { addr },
+            io::ErrorKind::PermissionDenied => BindError::Denied { addr },
+            io::ErrorKind::AddrNotAvailable => BindError::NoSuchAddress { addr },
+            _ => BindError::Other { addr, source },
+        };
+        let listener = TcpListener::bind(addr).await.map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        self.listeners.push((listener, tls));
+        Ok(bound)
+    }
+
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Serves until `stop`, then drains. Every request carries the [`auth::Peer`] of its connection in its extensions, and as its `Host`
+    /// the authority it was addressed to, whatever the protocol. The service must always be ready.
+    pub async fn run<S, B>(self, service: S, stop: CancellationToken) -> Drained
+    where
+        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        let drain_timeout = self.limits.drain_timeout;
+        let cut = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let shared = Shared {
+            places: Arc::new(Semaphore::new(self.limits.connections)),
+            protocols: Arc::new(Protocols::new(&self.limits, tasks.clone())),
+            limits: Arc::new(self.limits),
+            stats: Arc::clone(&self.stats),
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+            cut: cut.clone(),
+        };
+        for (listener, tls) in self.listeners {
+            let listening = shared.clone().accept(listener, tls, service.clone());
+            tasks.spawn(listening);
+        }
+        stop.cancelled().await;
+        tasks.close();
+        if time::timeout(drain_timeout, tasks.wait()).await.is_ok() {
+            return Drained { cut: 0 };
+        }
+        let left = self.stats.open.load(Relaxed);
+        tracing::warn!(connections = left, "requests still ran at the deadline; their connections are cut");
+        cut.cancel();
+        // Tasks end at once when cut; a handler that never yields must not hold up the exit.
+        let _ = time::timeout(Duration::from_secs(2), tasks.wait()).await;
+        Drained { cut: left }
+    }
+}
+
+/// What every connection needs to know of its server.
+#[derive(Clone)]
+struct Shared {
+    limits: Arc<Limits>,
+    stats: Arc<Stats>,
+    protocols: Arc<Protocols>,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Finish what you have.
+    stop: CancellationToken,
+    /// Finish now.
+    cut: CancellationToken,
+}
+
+impl Shared {
+    async fn accept<S, B>(self, listener: TcpListener, tls: Option<Tls>, service: S)
+    where
+        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        loop {
+            let next = async {
+                let accepted = listener.accept().await;
+                // Only then: a listener that waits for its next connection must not hold a place the others could use.
+                Some((Arc::clone(&self.places).acquire_owned().await.ok()?, accepted))
+            };
+            let Some(Some((place, accepted))) = self.stop.run_until_cancelled(next).await else { return };
+            let (stream, addr) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, most likely: a pause lets connections end. A client that gave up early needs none.
+                    if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+                        tracing::error!(%error, "cannot accept connections; trying again");
+                        time::sleep(Duration::from_millis(100)).await;
+                    }
+                    continue;
+                }
+            };
+            self.stats.accepted.fetch_add(1, Relaxed);
+            prepare(&stream);
+            let (shared, tls, service) = (self.clone(), tls.clone(), service.clone());
+            self.tasks.spawn(async move {
+                shared.stats.open.fetch_add(1, Relaxed);
+                let work = connection::serve(&shared, stream, addr, tls, service);
+                shared.cut.run_until_cancelled(work).await;
+                shared.stats.open.fetch_sub(1, Relaxed);
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Answers leave at once, and a client that vanished without a word (a cable, a power cut) is found out even under a quiet watch.
+fn prepare(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}

@@ -1,0 +1,258 @@
+//! The verbs: what each request does once it is known who asks, what for, and that they may.
+
+use crate::body::Body;
+use crate::decode;
+use crate::kinds::Kind;
+use crate::negotiate::{self, Answer, Encoding, Form};
+use crate::objects::{Deleted, Part, Stored};
+use crate::path::Verb;
+use crate::render::{self, Include};
+use crate::{Inner, patch};
+use auth::Authorized;
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use meta::options::{DeleteOptions, ListOptions, Query, WriteOptions};
+use meta::status::Details;
+use meta::{FieldError, Object, Status};
+use serde_json::json;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{Key, Range};
+
+/// One authorised request for a resource.
+pub struct Call<'a> {
+    pub api: &'a Inner,
+    /// Proof that the asker may; a call cannot be made without it.
+    pub proof: Authorized,
+    pub kind: Arc<Kind>,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub part: Part,
+    pub query: Query<'a>,
+    pub headers: &'a HeaderMap,
+    pub answer: Answer,
+    /// What the client should be told besides the answer, whatever that is.
+    pub warnings: Mutex<Vec<String>>,
+}
+
+impl Call<'_> {
+    /// Does it, and adds the warnings to whatever the answer is.
+    pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
+        let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        response
+    }
+
+    async fn dispatch(&self, verb: Verb, body: Bytes) -> Result<Response<Body>, Status> {
+        tracing::trace!(user = %self.proof.user().name, verb = verb.as_str(), resource = %self.kind.resource(), "call");
+        match (verb, self.part) {
+            (Verb::Get, _) => self.get().await,
+            (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
+            (Verb::Update, _) => self.update(&body).await,
+            (Verb::Patch, _) => self.patch(&body).await,
+            (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
+            (Verb::List, _) => self.list().await,
+            (Verb::Watch, _) => self.watch().await,
+            (Verb::Create, _) => self.create(&body).await,
+            (Verb::Delete, _) => self.delete(&body).await,
+            (Verb::DeleteCollection, _) => self.delete_collection(&body).await,
+        }
+    }
+
+    pub fn key(&self) -> Key {
+        self.kind.key(self.namespace, self.name)
+    }
+
+    fn warn(&self, warnings: Vec<String>) {
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    fn answer(&self, code: u16, stored: &Stored) -> Response<Body> {
+        let mut out = Vec::with_capacity(stored.value.len() + 64);
+        let renderer = render::Renderer {
+            kind: self.kind.clone(),
+            answer: self.answer,
+            include: Include::Metadata,
+            now: self.api.clock.now(),
+        };
+        renderer.alone(&stored.value, stored.revision, true, &mut out);
+        render::respond(code, self.answer.encoding, out)
+    }
+
+    async fn create(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+        if !self.name.is_empty() || (self.kind.namespaced && self.namespace.is_empty()) {
+            return Err(Status::method_not_allowed());
+        }
+        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let content = negotiate::content(self.headers)?;
+        let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        self.warn(decoded.warnings);
+        self.check_namespace(&decoded.object)?;
+        if !matches!(decoded.object.resource_version(), "" | "0") {
+            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        let stored = self.api.create(&self.kind, self.namespace, decoded.object, options.dry_run).await?;
+        Ok(self.answer(201, &stored))
+    }
+
+    fn check_namespace(&self, object: &Object) -> Result<(), Status> {
+        let stated = object.namespace();
+        if stated.is_empty() || stated == self.namespace || !self.kind.namespaced {
+            return Ok(());
+        }
+        Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ))
+    }
+
+    fn check_name(&self, object: &Object) -> Result<(), Status> {
+        match object.name() {
+            "" => Err(Status::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            ))),
+            name if name != self.name => Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.name
+            ))),
+            _ => self.check_namespace(object),
+        }
+    }
+
+    async fn update(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let content = negotiate::content(self.headers)?;
+        let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        self.warn(decoded.warnings);
+        self.check_name(&decoded.object)?;
+        let missing = self.api.store.get(&self.key()).is_none();
+        if missing && self.part == Part::Main && self.kind.behaviour.create_on_update {
+            return self.create_by_update(decoded.object, options.dry_run).await;
+        }
+        let desired = decoded.object;
+        let stored = self
+            .api
+            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
+                self.check_uid(current, &desired)?;
+                Ok(desired.clone())
+            })
+            .await?;
+        Ok(self.answer(200, &stored))
+    }
+
+    /// A uid in the body of an update means: only if it is still that object.
+    fn check_uid(&self, current: &Object, desired: &Object) -> Result<(), Status> {
+        let (asked, is) = (desired.uid(), current.uid());
+        if asked.is_empty() || asked == is {
+            return Ok(());
+        }
+        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {is}");
+        Err(Status::conflict(self.kind.resource(), self.name, &why))
+    }
+
+    async fn create_by_update(&self, object: Object, dry_run: bool) -> Result<Response<Body>, Status> {
+        if !matches!(object.resource_version(), "" | "0") {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: ",
+                self.key().item,
+                object.uid()
+            );
+            return Err(Status::conflict(self.kind.resource(), self.name, &why));
+        }
+        let stored = self.api.create(&self.kind, self.namespace, object, dry_run).await?;
+        Ok(self.answer(201, &stored))
+    }
+
+    async fn patch(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+        let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
+        if options.force {
+            let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
+            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
+        }
+        let stored = self
+            .api
+            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
+                let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
+                self.warn(found);
+                self.check_patched(current, &desired)?;
+                Ok(desired)
+            })
+            .await?;
+        Ok(self.answer(200, &stored))
+    }
+
+    /// A patch may not move the object.
+    fn check_patched(&self, current: &Object, desired: &Object) -> Result<(), Status> {
+        if desired.name() != current.name() && !desired.name().is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                desired.name(),
+                self.name
+            )));
+        }
+        self.check_namespace(desired)
+    }
+
+    async fn delete(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(body)?;
+        match self.api.delete(&self.kind, self.namespace, self.name, &options).await? {
+            Deleted::Marked(stored) => Ok(self.answer(200, &stored)),
+            Deleted::Gone(stored) if self.kind.behaviour.returns_deleted => Ok(self.answer(200, &stored)),
+            Deleted::Gone(stored) => {
+                let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
+                let details = Details {
+                    name: self.name.into(),
+                    group: self.kind.group.clone(),
+                    kind: self.kind.plural.clone(),
+                    uid: object.uid().into(),
+                    ..Details::default()
+                };
+                Ok(self.plain(200, &meta::status::success(&details)))
+            }
+        }
+    }
+
+    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
+        let object =
+            if body.is_empty() { None } else { decode::delete_options(negotiate::content(self.headers)?, body)? };
+        DeleteOptions::parse(&self.query, object.as_ref())
+    }
+
+    async fn delete_collection(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+        if !self.kind.behaviour.deletes_collection || (self.kind.namespaced && self.namespace.is_empty()) {
+            return Err(Status::method_not_allowed());
+        }
+        let options = self.delete_options(body)?;
+        let filter = crate::read::Filter::new(&self.kind, ListOptions::parse(&self.query)?)?;
+        self.fresh(meta::options::Version::MostRecent).await?;
+        let prefix = self.kind.prefix(self.namespace);
+        let range = Range {
+            collection: &self.kind.collection,
+            prefix: &prefix,
+            after: None,
+            limit: filter.options.limit,
+            at: None,
+        };
+        let page =
+            self.api.store.range(&range, |item, entry| filter.matches(item, entry)).map_err(crate::objects::storage)?;
+        let mut deleted = Vec::with_capacity(page.items.len());
+        for (item, entry) in page.items {
+            let name = item.strip_prefix(&*prefix).unwrap_or(&item);
+            match self.api.delete(&self.kind, self.namespace, name, &options).await {
+                Ok(_) => deleted.push((item.clone(), entry)),
+                Err(s) if s.reason == meta::Reason::NotFound => {}
+                Err(s) => return Err(s),
+            }
+        }
+        let metadata = json!({"resourceVersion": page.revision.to_string()});
+        Ok(self.list_response(self.renderer()?, deleted, &metadata))
+    }
+
+    /// A value that is not one of the kind's objects, in the asked encoding.
+    fn plain(&self, code: u16, value: &serde_json::Value) -> Response<Body> {
+        let mut out = Vec::new();
+        render::write(&mut out, value);
+        let encoding = if self.answer.form == Form::Whole { self.answer.encoding } else { Encoding::Json };
+        render::respond(code, encoding, out)
+    }
+}

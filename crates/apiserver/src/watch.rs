@@ -1,0 +1,262 @@
+//! Watches: a cursor into the collection's history, written out as it moves.
+
+use crate::body::Body;
+use crate::negotiate::{Encoding, Form};
+use crate::read::Filter;
+use crate::render::{self, Renderer, write};
+use crate::verbs::Call;
+use bytes::Bytes;
+use http::Response;
+use meta::Status;
+use meta::options::{ListOptions, Version};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Entry, Event, Range, Revision, Store, Watch};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// Without a timeoutSeconds a watch ends after this long, so that clients spread over servers again.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Events taken at once, and the size at which a chunk is sent.
+const BATCH: usize = 512;
+const CHUNK: usize = 64 * 1024;
+
+impl Call<'_> {
+    pub async fn watch(&self) -> Result<Response<Body>, Status> {
+        let mut options = ListOptions::parse(&self.query)?;
+        options.watch = true;
+        let filter = Filter::new(&self.kind, options)?.named(self.name);
+        let renderer = self.renderer()?;
+        let start = self.start(&filter).await?;
+        let options = &filter.options;
+        let timeout = options.timeout.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        let mut bookmarks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
+        bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let stream = Stream {
+            bookmarks: options.bookmarks.then_some(bookmarks),
+            mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
+            deadline: Instant::now() + timeout,
+            stop: self.api.stop.child_token(),
+            store: self.api.store.clone(),
+            renderer,
+            filter,
+            source: start,
+            pending: Vec::new(),
+            columns: true,
+        };
+        let body = futures_util::stream::unfold(stream, |mut stream| async move {
+            let chunk = stream.next_chunk().await?;
+            Some((chunk, stream))
+        });
+        let content_type = match self.answer.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => return Err(Status::not_acceptable("application/json;stream=watch")),
+        };
+        Ok(render::build(200, content_type, Body::stream(body)))
+    }
+
+    /// Where the watch begins: with the present objects, or after a version.
+    async fn start(&self, filter: &Filter) -> Result<Source, Status> {
+        let options = &filter.options;
+        let prefix = self.kind.prefix(self.namespace);
+        let snapshot = match (options.version, options.initial_events) {
+            (_, Some(true)) => true,
+            (Version::At(_), _) | (_, Some(false)) => false,
+            (Version::MostRecent | Version::Any, None) => true,
+        };
+        self.fresh(options.version).await.or_else(|s| match options.version {
+            // A version from the future is waited for, not refused, when no state was asked for.
+            Version::At(_) if !snapshot => Ok(()),
+            _ => Err(s),
+        })?;
+        if snapshot {
+            let range = Range { collection: &self.kind.collection, prefix: &prefix, after: None, limit: 0, at: None };
+            let page = self
+                .api
+                .store
+                .range(&range, |item, entry| filter.matches(item, entry))
+                .map_err(crate::objects::storage)?;
+            let items = page.items.into_iter();
+            return Ok(Source::Initial {
+                items,
+                then: page.revision,
+                collection: self.kind.collection.clone(),
+                prefix,
+            });
+        }
+        let after = match options.version {
+            Version::At(n) => n,
+            Version::MostRecent | Version::Any => self.api.store.revision(),
+        };
+        Ok(match self.api.store.watch(&self.kind.collection, &prefix, after) {
+            Ok(watch) => Source::Live(watch),
+            Err(e) => Source::Failed(Some(gone(&e, after))),
+        })
+    }
+}
+
+enum Source {
+    /// The objects present at the start, as ADDED events.
+    Initial {
+        items: std::vec::IntoIter<(Arc<str>, Entry)>,
+        then: Revision,
+        collection: store::Collection,
+        prefix: String,
+    },
+    Live(Watch),
+    /// One ERROR event, then the end.
+    Failed(Option<Status>),
+}
+
+struct Stream {
+    source: Source,
+    store: Store,
+    filter: Filter,
+    renderer: Renderer,
+    bookmarks: Option<Interval>,
+    mark_initial_end: bool,
+    deadline: Instant,
+    stop: CancellationToken,
+    pending: Vec<Arc<Event>>,
+    /// The next table must carry its column definitions.
+    columns: bool,
+}
+
+impl Stream {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        match &mut self.source {
+            Source::Failed(status) => {
+                error_event(&status.take()?, &mut out);
+            }
+            Source::Initial { items, then, collection, prefix } => {
+                out.reserve(CHUNK.min(items.as_slice().iter().map(|(_, e)| e.value.len() + 128).sum()));
+                for (_, entry) in items.by_ref() {
+                    let columns = std::mem::take(&mut self.columns);
+                    frame(&self.renderer, "ADDED", &entry.value, entry.revision, columns, &mut out);
+                    if out.len() >= CHUNK {
+                        return Some(out.into());
+                    }
+                }
+                let after = *then;
+                if self.mark_initial_end {
+                    bookmark(&self.renderer, after, true, &mut out);
+                }
+                self.source = match self.store.watch(collection, prefix, after) {
+                    Ok(watch) => Source::Live(watch),
+                    Err(e) => Source::Failed(Some(gone(&e, after))),
+                };
+                if out.is_empty() {
+                    return self.live_chunk().await;
+                }
+            }
+            Source::Live(_) => return self.live_chunk().await,
+        }
+        Some(out.into())
+    }
+
+    /// Waits for something to tell: events, a bookmark, or the end.
+    async fn live_chunk(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        loop {
+            let Source::Live(watch) = &mut self.source else {
+                error_event(&Status::internal("the watch has no source"), &mut out);
+                return Some(out.into());
+            };
+            self.pending.clear();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                () = sleep_until(self.deadline) => return None,
+                moved = watch.next(BATCH, &mut self.pending) => match moved {
+                    Ok(()) => {
+                        for event in &self.pending {
+                            write_event(&self.filter, &self.renderer, event, &mut self.columns, &mut out);
+                        }
+                        if !out.is_empty() {
+                            return Some(out.into());
+                        }
+                    }
+                    Err(e) => {
+                        let status = gone(&e, watch.revision());
+                        error_event(&status, &mut out);
+                        self.source = Source::Failed(None);
+                        return Some(out.into());
+                    }
+                },
+                _ = tick(&mut self.bookmarks) => {
+                    bookmark(&self.renderer, watch.revision(), false, &mut out);
+                    return Some(out.into());
+                }
+            }
+        }
+    }
+}
+
+async fn tick(bookmarks: &mut Option<Interval>) {
+    match bookmarks {
+        Some(interval) => drop(interval.tick().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// An event as this watcher sees it: objects that come into or leave its selection are added or deleted for it.
+fn write_event(filter: &Filter, renderer: &Renderer, event: &Event, columns: &mut bool, out: &mut Vec<u8>) {
+    let item = &event.key.item;
+    let before = event.prev.as_ref().filter(|e| filter.matches(item, e));
+    let after = event.entry.as_ref().filter(|e| filter.matches(item, e));
+    let (kind, value) = match (before, after) {
+        (None, None) => return,
+        (None, Some(now)) => ("ADDED", &now.value),
+        (Some(_), Some(now)) => ("MODIFIED", &now.value),
+        // Deleted, or out of the selection: the last state the watcher knew, at the revision of the change.
+        (Some(last), None) => ("DELETED", &last.value),
+    };
+    frame(renderer, kind, value, event.revision, std::mem::take(columns), out);
+}
+
+fn frame(renderer: &Renderer, kind: &str, value: &[u8], revision: Revision, columns: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    renderer.alone(value, revision, columns, out);
+    out.extend_from_slice(b"}\n");
+}
+
+/// Tells the watcher how far it has seen everything.
+fn bookmark(renderer: &Renderer, revision: Revision, initial_end: bool, out: &mut Vec<u8>) {
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if initial_end {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    let object = match renderer.answer.form {
+        Form::Whole => {
+            if renderer.kind.stored_as.is_none() {
+                metadata["creationTimestamp"] = Value::Null;
+            }
+            json!({"kind": renderer.kind.kind, "apiVersion": renderer.kind.api_version(), "metadata": metadata})
+        }
+        Form::Partial | Form::PartialList => {
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+        }
+        Form::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            "columnDefinitions": [], "rows": []}),
+    };
+    write(out, &json!({"type": "BOOKMARK", "object": object}));
+    out.push(b'\n');
+}
+
+fn error_event(status: &Status, out: &mut Vec<u8>) {
+    write(out, &json!({"type": "ERROR", "object": status.to_value()}));
+    out.push(b'\n');
+}
+
+fn gone(e: &store::Error, after: Revision) -> Status {
+    match e {
+        store::Error::Compacted { oldest } => Status::expired(format!("too old resource version: {after} ({oldest})")),
+        store::Error::Future { current } => Status::revision_too_large(after, *current),
+        other => Status::unavailable(other.to_string()),
+    }
+}

@@ -1,0 +1,382 @@
+//! The command line. The flags of `apiserver` are those of kube-apiserver and of the tool it follows, where they mean the same.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration;
+
+const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage; 3 a flag or a file it names is \
+                          wrong; 4 a port or the data directory is in use; 5 stored data cannot be used.";
+
+/// A Kubernetes API server in one binary
+#[derive(Debug, Parser)]
+#[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the API server
+    Apiserver(Box<Apiserver>),
+    /// Save, check and bring back the data
+    #[command(subcommand)]
+    Backup(Backup),
+    /// Look after the keys that seal Secrets on disk
+    #[command(subcommand)]
+    Key(Key),
+    /// Print the version
+    Version(VersionFlags),
+    /// Print a completion script for a shell
+    Completion { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+pub struct Data {
+    /// Directory of everything the server keeps [default: /var/lib/muster for root, else
+    /// $XDG_DATA_HOME/muster]
+    #[arg(long, alias = "file-rootpath", env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// File of the keys that seal Secrets, made at first start [default: DIR/encryption.key]
+    #[arg(long, value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// A directory (crash-safe, nothing to install)
+    #[value(alias = "embedded")]
+    File,
+    Etcd,
+    /// Nothing survives the process
+    Memory,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct Apiserver {
+    #[command(flatten, next_help_heading = "Storage")]
+    pub data: Data,
+    /// Where objects are kept
+    #[arg(long, value_enum, default_value = "file", help_heading = "Storage")]
+    pub backend: Backend,
+    /// How far back watches can resume and lists can be continued
+    #[arg(long, default_value = "5m", value_parser = duration::parse, value_name = "DURATION", help_heading = "Storage")]
+    pub history: Duration,
+    #[command(flatten, next_help_heading = "etcd (with --backend=etcd)")]
+    pub etcd: Etcd,
+    #[command(flatten, next_help_heading = "Listening")]
+    pub listen: Listen,
+    #[command(flatten, next_help_heading = "Who may come in")]
+    pub access: Access,
+    /// Longest time a request that is not a watch may take
+    #[arg(long, default_value = "1m", value_parser = duration::parse, value_name = "DURATION", help_heading = "Behaviour")]
+    pub request_timeout: Duration,
+    /// Let one update change an object and its status together
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Behaviour")]
+    pub unrestricted_update: bool,
+    #[command(flatten, next_help_heading = "Logs")]
+    pub logs: Logs,
+}
+
+#[derive(Debug, Args)]
+pub struct Etcd {
+    /// Members of one etcd cluster, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub etcd_servers: Vec<String>,
+    /// Authority of etcd's certificates
+    #[arg(long, value_name = "FILE")]
+    pub etcd_cafile: Option<PathBuf>,
+    /// Our certificate for etcd
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
+    /// Everything of ours lies under this key
+    #[arg(long, default_value = "/muster", value_name = "KEY")]
+    pub etcd_prefix: String,
+    /// User for etcd's own authentication
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    pub etcd_user: Option<String>,
+    /// File with that user's password
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    pub etcd_password_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Listen {
+    /// Address of the HTTPS port; 0.0.0.0 opens it to the network
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub bind_address: IpAddr,
+    /// HTTPS port, 0 for none
+    #[arg(long, default_value_t = 6443, value_name = "PORT")]
+    pub secure_port: u16,
+    /// Plain HTTP port on 127.0.0.1, 0 for none
+    #[arg(long, default_value_t = 6080, value_name = "PORT")]
+    pub insecure_port: u16,
+    /// Own server certificate instead of a generated one
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Further names and addresses for the generated certificate
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub tls_san: Vec<String>,
+    /// Open connections at once
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub max_connections: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Access {
+    /// Authority of further client certificates
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Static tokens, one line each: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+    /// Treat programs on this machine as administrators
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub authn_allow_localhost: bool,
+    /// Refuse kubectl
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub kubectl_disabled: bool,
+    /// Refuse static tokens from kubectl
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub kubectl_ephemeral_token: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// How much to log: 0 to 10
+    #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "LEVEL")]
+    pub verbosity: u8,
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    /// Audit log: a file, - for standard output, "" for none [default: DIR/audit/audit.log]
+    #[arg(long, value_name = "PATH")]
+    pub audit_log_path: Option<String>,
+    /// MiB after which the audit log is rotated
+    #[arg(long, default_value_t = 100, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub audit_log_maxsize: u64,
+    /// Rotated audit logs to keep
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub audit_log_maxbackup: u32,
+    /// Also log reads that were allowed
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub audit_log_reads: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Backup {
+    /// Write a backup, from the running server or from its directory when it is stopped
+    Create {
+        #[command(flatten)]
+        data: Data,
+        /// Where to write it
+        file: PathBuf,
+    },
+    /// Read a whole backup and check every checksum; needs no key
+    Verify { file: PathBuf },
+    /// Make the data directory's store from a backup; the server must be stopped
+    Restore {
+        #[command(flatten)]
+        data: Data,
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Key {
+    /// List the keys, the one in use first
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Add a new key and use it from now on; a running server takes it up within seconds
+    Rotate {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Seal everything anew and forget older keys; the server must be stopped
+    Prune {
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct VersionFlags {
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// Booleans as Go's flags take them.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
+
+pub fn version(output: Output) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+    match output {
+        Output::Text => format!("muster {version} ({platform})\n"),
+        Output::Json => format!("{}\n", serde_json::json!({"version": version, "platform": platform})),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Apiserver, clap::Error> {
+        match Cli::try_parse_from(line.split_whitespace())?.command {
+            Command::Apiserver(flags) => Ok(*flags),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_seeds_command_lines_parse() {
+        // KC-9
+        let file = parse(
+            "muster apiserver --backend=file --etcd-servers=http://etcd.gmem.cc:2379 --file-rootpath=/tmp/teleport \
+             --token-auth-file=/project/config/token.csv --unrestricted-update=true -v=10 --kubectl-disabled=false \
+             --kubectl-ephemeral-token=false --authn-allow-localhost=true",
+        )
+        .unwrap();
+        assert_eq!(file.backend, Backend::File);
+        assert_eq!(file.data.data_dir, Some("/tmp/teleport".into()));
+        assert_eq!(file.access.token_auth_file, Some("/project/config/token.csv".into()));
+        assert!(file.unrestricted_update && file.access.authn_allow_localhost);
+        assert!(!file.access.kubectl_disabled && !file.access.kubectl_ephemeral_token);
+        assert_eq!(file.logs.verbosity, 10);
+
+        let etcd = parse(
+            "muster apiserver --backend=etcd --etcd-servers=http://127.0.0.1:2379  --request-timeout=60m \
+             --token-auth-file=config/token.csv --unrestricted-update=true -v=10 --kubectl-disabled=false \
+             --kubectl-ephemeral-token=false --authn-allow-localhost=true",
+        )
+        .unwrap();
+        assert_eq!(etcd.backend, Backend::Etcd);
+        assert_eq!(etcd.etcd.etcd_servers, ["http://127.0.0.1:2379"]);
+        assert_eq!(etcd.request_timeout, Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn flags_are_written_as_in_go() {
+        let on = parse("muster apiserver --unrestricted-update --kubectl-disabled -v 4").unwrap();
+        assert!(on.unrestricted_update && on.access.kubectl_disabled && on.logs.verbosity == 4);
+        for (line, disabled) in [
+            ("muster apiserver --kubectl-disabled=T", true),
+            ("muster apiserver --kubectl-disabled=1", true),
+            ("muster apiserver --kubectl-disabled=0", false),
+            ("muster apiserver --v=2", false),
+            ("muster apiserver -v2", false),
+            ("muster apiserver", false),
+        ] {
+            assert_eq!(parse(line).unwrap().access.kubectl_disabled, disabled, "{line}");
+        }
+        let all = parse("muster apiserver --backend embedded --etcd-servers a,b --request-timeout 1m30s --history=1h")
+            .unwrap();
+        assert_eq!((all.backend, all.etcd.etcd_servers.len()), (Backend::File, 2));
+        assert_eq!((all.request_timeout.as_secs(), all.history.as_secs()), (90, 3600));
+    }
+
+    #[test]
+    fn defaults_are_safe() {
+        let flags = parse("muster apiserver").unwrap();
+        assert!(flags.listen.bind_address.is_loopback());
+        assert_eq!((flags.listen.secure_port, flags.listen.insecure_port), (6443, 6080));
+        assert!(!flags.access.authn_allow_localhost && !flags.unrestricted_update);
+        assert_eq!(
+            (flags.logs.audit_log_path, flags.logs.audit_log_maxsize, flags.logs.audit_log_maxbackup),
+            (None, 100, 5)
+        );
+    }
+
+    #[test]
+    fn wrong_flags_are_refused() {
+        for line in [
+            "muster",
+            "muster apiserver extra",
+            "muster apiserver --backend=mysql",
+            "muster apiserver --request-timeout=60",
+            "muster apiserver --kubectl-disabled=maybe",
+            "muster apiserver --secure-port=70000",
+            "muster apiserver --bind-address=example.org",
+            "muster apiserver --tls-cert-file=a",
+            "muster apiserver --etcd-user=a",
+            "muster apiserver --audit-log-maxsize=0",
+            "muster apiserver --no-such-flag",
+            "muster backup create",
+            "muster completion tcsh",
+        ] {
+            assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_fits_100_columns_and_every_flag_has_a_line() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command.clone().term_width(100).render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{path}: {line}");
+            }
+            for argument in command.get_arguments() {
+                let named =
+                    argument.get_help().is_some() || argument.get_id() == "log_format" || argument.is_positional();
+                assert!(named || argument.get_id() == "output", "{path}: {} has no help", argument.get_id());
+            }
+            for inner in command.get_subcommands() {
+                check(inner, &format!("{path} {}", inner.get_name()));
+            }
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&command, "muster");
+    }
+
+    #[test]
+    fn version_and_completions_print() {
+        let json: serde_json::Value = serde_json::from_str(&version(Output::Json)).unwrap();
+        assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+        assert!(version(Output::Text).starts_with("muster "));
+        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "muster", &mut script);
+            assert!(String::from_utf8(script).unwrap().contains("secure-port"), "{shell}");
+        }
+    }
+}

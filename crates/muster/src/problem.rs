@@ -1,0 +1,76 @@
+//! What went wrong, why, and what to do about it: the only way this program fails.
+
+use std::{fmt, process::ExitCode};
+
+/// How the program ends, as `muster --help` documents it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// 1: something failed while running.
+    Failed,
+    /// 3: a flag or a file it names is wrong.
+    Configuration,
+    /// 4: a port or the data directory is in use.
+    InUse,
+    /// 5: stored data cannot be used.
+    Storage,
+}
+
+#[derive(Debug)]
+pub struct Problem {
+    kind: Kind,
+    what: String,
+    why: String,
+    next: String,
+}
+
+impl Problem {
+    pub fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Problem {
+        Problem { kind, what: what.into(), why: why.to_string(), next: String::new() }
+    }
+
+    pub fn next(mut self, next: impl Into<String>) -> Problem {
+        self.next = next.into();
+        self
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self.kind {
+            Kind::Failed => 1,
+            Kind::Configuration => 3,
+            Kind::InUse => 4,
+            Kind::Storage => 5,
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}\n  why: {}", self.what, self.why)?;
+        if !self.next.is_empty() {
+            write!(f, "\n  do:  {}", self.next)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<pki::Error> for Problem {
+    fn from(error: pki::Error) -> Self {
+        Problem::new(Kind::Configuration, "the certificates cannot be used", error)
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        let why = error.to_string();
+        match error {
+            store::Error::Locked { .. } => Problem::new(Kind::InUse, "the data directory is in use", why)
+                .next("stop that process, or choose another directory with --data-dir"),
+            store::Error::Seal(_) => Problem::new(Kind::Storage, "the encryption keys cannot be used", why)
+                .next("put back the key file that was in use when the data was written (--encryption-key-file)"),
+            store::Error::Corrupt { .. } => Problem::new(Kind::Storage, "the stored data is damaged", why)
+                .next("move the store folder aside and run: muster backup restore FILE"),
+            store::Error::Version { .. } => Problem::new(Kind::Storage, "the stored data is of another version", why),
+            _ => Problem::new(Kind::Storage, "the store failed", why),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! `muster apiserver`: opens everything in order, serves until told to stop, closes everything in reverse.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use apiserver::{
+    Api,
+    audit::{AuditLog, Destination},
+    serve::{BindError, Certificates, Limits, Server, Tls},
+};
+use auth::{Authenticator, Authorizer};
+use pki::{Authority, Identity, Kubeconfig, Names};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+use tokio::{
+    runtime,
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cli::{Apiserver, Listen, LogFormat},
+    logging,
+    paths::DataDir,
+    problem::{Kind, Problem},
+    storage,
+    upkeep::Upkeep,
+};
+
+pub fn run(flags: Apiserver) -> Result<(), Problem> {
+    logging::start(flags.logs.verbosity, flags.logs.log_format);
+    allow_many_files();
+    runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?
+        .block_on(serve(flags))
+}
+
+async fn serve(flags: Apiserver) -> Result<(), Problem> {
+    let dir = DataDir::choose(flags.data.data_dir.clone())?;
+    dir.create()?;
+    let authenticator = Authenticator::new(auth::Options {
+        token_file: flags.access.token_auth_file.clone(),
+        allow_localhost: flags.access.authn_allow_localhost,
+        kubectl_disabled: flags.access.kubectl_disabled,
+        kubectl_ephemeral_token: flags.access.kubectl_ephemeral_token,
+    })
+    .map_err(|e| Problem::new(Kind::Configuration, "the token file cannot be used", e))?;
+
+    // The store first: it holds the directory's lock, so that nobody else touches what follows.
+    let keys = storage::keys(&flags.data, &dir)?;
+    let store = storage::open(&flags, &dir, Arc::clone(&keys)).await?;
+    let outcome = with_store(&flags, &dir, &store, keys, authenticator).await;
+    store.shutdown().await;
+    outcome
+}
+
+async fn with_store(
+    flags: &Apiserver,
+    dir: &DataDir,
+    store: &store::Store,
+    keys: Arc<store::KeyRing>,
+    authenticator: Authenticator,
+) -> Result<(), Problem> {
+    let audit = audit_log(flags, dir)?;
+    let mut server = Server::new(Limits { connections: flags.listen.max_connections, ..Limits::default() });
+    let plain = bind_plain(&mut server, &flags.listen).await?;
+    let secure = bind_secure(&mut server, flags, dir).await?;
+    if plain.is_none() && secure.is_none() {
+        return Err(Problem::new(Kind::Configuration, "nothing to listen on", "both ports are 0")
+            .next("set --secure-port or --insecure-port"));
+    }
+
+    let mut options = apiserver::Options::new(authenticator.clone(), Authorizer::new());
+    options.audit = audit.audit();
+    options.request_timeout = flags.request_timeout;
+    options.unrestricted_update = flags.unrestricted_update;
+    let api = Api::new(store.clone(), options);
+
+    let stop = CancellationToken::new();
+    let mut controllers = tokio::spawn({
+        let api = api.clone();
+        async move { api.run_controllers().await }
+    });
+    let upkeep = Upkeep { flags, dir, authenticator: &authenticator, ring: &keys, store, secure: secure.as_ref() };
+    let serving = tokio::spawn(server.run(api.clone(), stop.clone()));
+    greet(flags, dir, plain, secure.as_ref());
+
+    let failure = tokio::select! {
+        signal = asked_to_stop() => {
+            signal?;
+            tracing::info!("stopping; again to stop at once");
+            tokio::spawn(async {
+                let _ = asked_to_stop().await;
+                std::process::exit(1);
+            });
+            None
+        }
+        never = upkeep.run() => never,
+        ended = &mut controllers => Some(match ended {
+            Ok(Ok(())) => "the controllers ended".to_owned(),
+            Ok(Err(status)) => status.message.clone(),
+            Err(died) => died.to_string(),
+        }),
+    };
+    stop.cancel();
+    api.stop();
+    let _ = serving.await;
+    if failure.is_none() {
+        let _ = controllers.await;
+    }
+    drop(audit);
+    match failure {
+        None => Ok(()),
+        Some(why) => Err(Problem::new(Kind::Failed, "the server stopped", why)),
+    }
+}
+
+async fn asked_to_stop() -> Result<(), Problem> {
+    let failed = |e| Problem::new(Kind::Failed, "cannot wait for signals", e);
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    tokio::select! {
+        _ = terminate.recv() => (),
+        _ = interrupt.recv() => (),
+    }
+    Ok(())
+}
+
+fn audit_log(flags: &Apiserver, dir: &DataDir) -> Result<AuditLog, Problem> {
+    let logs = &flags.logs;
+    let destination = match &logs.audit_log_path {
+        Some(path) => Destination::parse(path),
+        None => Destination::File(dir.audit_log()),
+    };
+    AuditLog::open(&apiserver::audit::Options {
+        destination,
+        max_bytes: logs.audit_log_maxsize << 20,
+        backups: logs.audit_log_maxbackup,
+        reads: logs.audit_log_reads,
+        ..apiserver::audit::Options::default()
+    })
+    .map_err(|e| Problem::new(Kind::Configuration, "the audit log cannot be written", e))
+}
+
+async fn bind_plain(server: &mut Server, listen: &Listen) -> Result<Option<SocketAddr>, Problem> {
+    if listen.insecure_port == 0 {
+        return Ok(None);
+    }
+    let addr = SocketAddr::from(([127, 0, 0, 1], listen.insecure_port));
+    server.bind_plain(addr).await.map(Some).map_err(|e| cannot_bind(e, "--insecure-port"))
+}
+
+fn cannot_bind(error: BindError, flag: &str) -> Problem {
+    match error {
+        BindError::InUse { .. } => Problem::new(Kind::InUse, "cannot listen", error)
+            .next(format!("stop that program, or choose another port with {flag} (0 for none)")),
+        error => Problem::new(Kind::Configuration, "cannot listen", error)
+            .next(format!("choose another with {flag} or --bind-address")),
+    }
+}
+
+/// The HTTPS side: what it shows, and what it takes to keep it fresh.
+pub struct Secure {
+    pub url: String,
+    pub authority: Authority,
+    pub certificates: Arc<Certificates>,
+    pub names: Names,
+}
+
+async fn bind_secure(server: &mut Server, flags: &Apiserver, dir: &DataDir) -> Result<Option<Secure>, Problem> {
+    let listen = &flags.listen;
+    if listen.secure_port == 0 {
+        return Ok(None);
+    }
+    let mut names = Names::local();
+    names.add(&listen.bind_address.to_string());
+    for name in &listen.tls_san {
+        if !names.add(name) {
+            return Err(Problem::new(
+                Kind::Configuration,
+                "--tls-san cannot be used",
+                format!("{name:?} is neither an address nor a DNS name"),
+            ));
+        }
+    }
+    let authority = Authority::open_or_create(&dir.pki())?;
+    let identity = server_identity(listen, &authority, &names)?;
+    let unusable = |why: String| Problem::new(Kind::Configuration, "TLS cannot be set up", why);
+    let chain = identity.chain().map_err(unusable)?;
+    let certificates =
+        Certificates::new(chain, identity.key().map_err(unusable)?).map_err(|e| unusable(e.to_string()))?;
+    let mut clients = vec![CertificateDer::from(authority.certificate_der().to_vec())];
+    if let Some(path) = &flags.access.client_ca_file {
+        clients.extend(authorities(path)?);
+    }
+    let tls = Tls::new(Arc::clone(&certificates), &clients).map_err(|e| unusable(e.to_string()))?;
+    let addr = SocketAddr::new(listen.bind_address, listen.secure_port);
+    let bound = server.bind_tls(addr, tls).await.map_err(|e| cannot_bind(e, "--secure-port"))?;
+    let reached = match bound.ip().is_unspecified() {
+        true => SocketAddr::from(([127, 0, 0, 1], bound.port())),
+        false => bound,
+    };
+    let secure = Secure { url: format!("https://{reached}"), authority, certificates, names };
+    write_kubeconfig(listen, dir, &secure)?;
+    Ok(Some(secure))
+}
+
+pub fn server_identity(listen: &Listen, authority: &Authority, names: &Names) -> Result<Identity, pki::Error> {
+    match (&listen.tls_cert_file, &listen.tls_private_key_file) {
+        (Some(certificate), Some(key)) => Identity::read(certificate, key),
+        _ => authority.server("server", names),
+    }
+}
+
+/// The administrator's kubeconfig. With a certificate of somebody else's authority, that certificate is what it trusts.
+pub fn write_kubeconfig(listen: &Listen, dir: &DataDir, secure: &Secure) -> Result<(), pki::Error> {
+    let admin = secure.authority.client("admin", auth::ADMIN, auth::MASTERS)?;
+    let mut trusted = secure.authority.certificate_pem().to_owned();
+    if listen.tls_cert_file.is_some() {
+        trusted.push_str(server_identity(listen, &secure.authority, &secure.names)?.certificate_pem());
+    }
+    let kubeconfig =
+        Kubeconfig { cluster: "muster", user: "admin", server: &secure.url, authority_pem: &trusted, identity: &admin };
+    kubeconfig.write(&dir.kubeconfig()).map(|_| ())
+}
+
+fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let wrong = |why: String| {
+        Problem::new(Kind::Configuration, format!("--client-ca-file {} cannot be used", path.display()), why)
+    };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(|e| wrong(e.to_string()))?.collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(wrong("it has no certificate in PEM form".to_owned())),
+        Ok(found) => Ok(found),
+        Err(e) => Err(wrong(e.to_string())),
+    }
+}
+
+/// The few lines a person needs; programs read the log instead.
+fn greet(flags: &Apiserver, dir: &DataDir, plain: Option<SocketAddr>, secure: Option<&Secure>) {
+    if flags.logs.log_format == LogFormat::Json {
+        tracing::info!(data = %dir.root().display(), url = secure.map(|s| s.url.as_str()), plain = ?plain, "serving");
+        return;
+    }
+    let kubeconfig = dir.kubeconfig();
+    eprintln!("muster {}", env!("CARGO_PKG_VERSION"));
+    eprintln!("  data        {}", dir.root().display());
+    if let Some(secure) = secure {
+        eprintln!("  api         {}", secure.url);
+    }
+    if let Some(plain) = plain {
+        eprintln!("  plain       http://{plain}  (this machine only)");
+    }
+    if let Some(secure) = secure {
+        eprintln!("  authority   sha256 {}", secure.authority.fingerprint());
+        eprintln!("  kubeconfig  {}", kubeconfig.display());
+        eprintln!("  try         kubectl --kubeconfig {} get namespaces", kubeconfig.display());
+    }
+}
+
+/// Every connection is a file to the system: take as many as we may.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}

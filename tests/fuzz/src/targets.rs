@@ -1,0 +1,153 @@
+//! What must hold for any input. Rows B-1, B-2 and B-4: never a panic, never more than the limits.
+
+use apply::strategic::{Facts, Field, MergeStrategy};
+use meta::selector::{FieldSelector, LabelSelector};
+use serde_json::Value;
+
+/// A body is read strictly, and what was read renders to something that reads the same.
+pub fn json(data: &[u8]) {
+    match meta::json::parse(data) {
+        Ok(parsed) => {
+            assert!(depth(&parsed.value) <= meta::json::MAX_DEPTH);
+            let again = meta::json::parse(parsed.value.to_string().as_bytes());
+            assert_eq!(again.map(|again| again.value).as_ref(), Ok(&parsed.value));
+            // serde_json stops at 128 levels; below that it must accept what we accept.
+            if depth(&parsed.value) < 128 {
+                assert!(serde_json::from_slice::<Value>(data).is_ok());
+            }
+        }
+        Err(error) => assert!(error.offset <= data.len() && error.message.len() < 300, "{error:?}"),
+    }
+}
+
+pub fn json_patch(data: &[u8]) {
+    let Some((document, patch)) = document_and_patch(data) else { return };
+    let Ok(patch) = apply::json_patch::Patch::parse(patch) else { return };
+    if let Ok(result) = patch.apply(document) {
+        check_result(&result, data.len() + apply::json_patch::COPY_LIMIT);
+    }
+}
+
+pub fn merge_patch(data: &[u8]) {
+    let Some((document, patch)) = document_and_patch(data) else { return };
+    if let Ok(once) = apply::merge_patch::apply(document, &patch) {
+        check_result(&once, data.len());
+        assert_eq!(apply::merge_patch::apply(once.clone(), &patch), Ok(once));
+    }
+}
+
+pub fn strategic_merge_patch(data: &[u8]) {
+    let Some((document, patch)) = document_and_patch(data) else { return };
+    if let Ok(result) = apply::strategic::apply(document.clone(), patch.clone(), AnyKind) {
+        check_result(&result, data.len());
+    }
+    if let Ok(result) = apply::strategic::apply(document, patch, ()) {
+        check_result(&result, data.len());
+    }
+}
+
+pub fn label_selector(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(selector) = LabelSelector::parse(text) {
+        assert_eq!(LabelSelector::parse(&selector.to_string()).as_ref(), Ok(&selector));
+        selector.matches(&[("a".into(), "b".into()), ("n".into(), "7".into())]);
+        assert!(!selector.is_everything() || selector.matches(&[]));
+    }
+}
+
+pub fn label_selector_object(data: &[u8]) {
+    let Ok(parsed) = meta::json::parse(data) else { return };
+    if let Ok(selector) = LabelSelector::from_object(&parsed.value) {
+        selector.matches(&[("a".into(), "b".into())]);
+        // Only the selector of nothing has no query form.
+        if !parsed.value.is_null() {
+            assert_eq!(LabelSelector::parse(&selector.to_string()).as_ref(), Ok(&selector));
+        }
+    }
+}
+
+pub fn field_selector(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(selector) = FieldSelector::parse(text) {
+        assert_eq!(FieldSelector::parse(&selector.to_string()).as_ref(), Ok(&selector));
+        selector.matches(|field| (field == "metadata.name").then_some("x"));
+        if let Some(name) = selector.exact_name() {
+            assert!(!selector.matches(|_| Some("")) || name.is_empty());
+        }
+    }
+}
+
+/// A name that passes can be a path segment, a file name and a DNS name without further care.
+pub fn name(data: &[u8]) {
+    use meta::name::{self, Rule};
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let strict: [Rule; 4] = [name::dns1123_subdomain, name::dns1123_label, name::dns1035_label, name::config_key];
+    for rule in strict {
+        if rule(text).is_empty() {
+            assert!(!text.is_empty() && text.len() <= 253 && text.is_ascii(), "{text:?}");
+            assert!(!text.contains(['/', '\\', '%', '\0', '\n']) && text != "." && !text.starts_with(".."), "{text:?}");
+        }
+    }
+    let loose: [Rule; 5] =
+        [name::qualified_name, name::label_value, name::path_segment, name::path_segment_prefix, name::env_var];
+    for rule in loose {
+        rule(text);
+    }
+    let random = data.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    assert!(name::generated(text, 253, random).len() <= 253);
+}
+
+/// Facts without a kind behind them: fields known by name wherever they stand, so that every strategy meets every shape.
+#[derive(Clone, Copy)]
+struct AnyKind;
+
+impl Facts<'static> for AnyKind {
+    fn field(self, name: &str) -> Option<Field<'static, Self>> {
+        let strategy = match name {
+            "containers" | "env" | "volumes" => MergeStrategy::MergeBy("name"),
+            "ports" => MergeStrategy::MergeBy("containerPort"),
+            "finalizers" => MergeStrategy::MergeSet,
+            "selector" => MergeStrategy::Replace,
+            "metadata" | "spec" | "tolerations" => MergeStrategy::Default,
+            _ => return None,
+        };
+        Some(Field { facts: Some(AnyKind), strategy })
+    }
+}
+
+/// The first line is the document, the rest the patch.
+fn document_and_patch(data: &[u8]) -> Option<(Value, Value)> {
+    let at = data.iter().position(|byte| *byte == b'\n')?;
+    let read = |part: &[u8]| meta::json::parse(part).ok().map(|parsed| parsed.value);
+    Some((read(&data[..at])?, read(&data[at + 1..])?))
+}
+
+fn check_result(result: &Value, limit: usize) {
+    assert!(depth(result) <= apply::MAX_DEPTH);
+    // Numbers and escapes may render longer than they were written, but never by this much.
+    let text = result.to_string();
+    assert!(text.len() <= 6 * limit + 1000, "{} bytes out of {limit}", text.len());
+    assert_eq!(meta::json::parse(text.as_bytes()).map(|parsed| parsed.value).as_ref(), Ok(result));
+}
+
+fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut todo = vec![(value, 0)];
+    while let Some((value, depth)) = todo.pop() {
+        match value {
+            Value::Array(items) => todo.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(members) => todo.extend(members.values().map(|member| (member, depth + 1))),
+            _ => continue,
+        }
+        deepest = deepest.max(depth + 1);
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn patches_and_bodies_share_one_depth_limit() {
+        assert_eq!(apply::MAX_DEPTH, meta::json::MAX_DEPTH);
+    }
+}

@@ -1,0 +1,289 @@
+//! The real kubectl, command by command, on both servers: exit code and output must be the same, ids and ages apart.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use muster_tests::Peer;
+use muster_tests::peer::peers_folder;
+use muster_tests::runner::{arguments, chosen_peers, install_panic_hook};
+
+/// One command line, what it reads on standard input, and how much of its output is compared.
+struct Step {
+    line: &'static str,
+    input: &'static str,
+    compare: Compare,
+}
+
+#[derive(PartialEq, Clone, Copy)]
+enum Compare {
+    All,
+    /// Only the exit code: the output lists what we do not have, or is free.
+    Code,
+}
+
+const fn step(line: &'static str) -> Step {
+    Step { line, input: "", compare: Compare::All }
+}
+const fn fed(line: &'static str, input: &'static str) -> Step {
+    Step { line, input, compare: Compare::All }
+}
+const fn code(line: &'static str) -> Step {
+    Step { line, input: "", compare: Compare::Code }
+}
+
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: applied\n  labels: {app: one}\ndata:\n  a: \"1\"\n  b: \"2\"\n";
+const CHANGED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: applied\n  labels: {app: two}\ndata:\n  b: \"3\"\n  c: \"4\"\n";
+const TWO: &str = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\nsecrets: [{name: s}]\n---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: lock}\nspec: {holderIdentity: me, leaseDurationSeconds: 15}\n";
+const UNKNOWN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: typo}\ndatta: {a: b}\n";
+const EVENT: &str = "apiVersion: v1\nkind: Event\nmetadata: {name: e1}\ninvolvedObject: {kind: ConfigMap, name: applied, namespace: demo, apiVersion: v1}\nreason: Tested\nmessage: it happened\ntype: Normal\nsource: {component: suite}\n";
+
+const STEPS: &[Step] = &[
+    code("version"),
+    code("cluster-info"),
+    code("api-resources"),
+    step("api-resources --api-group=coordination.k8s.io"),
+    step("api-resources --api-group=events.k8s.io -o wide"),
+    code("api-versions"),
+    code("get --raw /readyz?verbose"),
+    step("get namespaces"),
+    step("create namespace demo"),
+    step("create namespace demo"),
+    step("get ns demo -o name"),
+    step("get namespace demo --show-labels"),
+    step("describe namespace demo"),
+    step("get configmaps -n demo"),
+    step("create configmap made -n demo --from-literal=k=v --from-literal=other=1"),
+    step("create configmap made -n demo --from-literal=k=v"),
+    step("get cm made -n demo"),
+    step("get cm made -n demo -o yaml"),
+    step("get cm made -n demo -o json"),
+    step("get cm made -n demo -o name"),
+    step("get cm -n demo -o wide"),
+    step("get cm made -n demo -o jsonpath={.data.k}"),
+    step("get cm -n demo -o custom-columns=N:.metadata.name,K:.data.k"),
+    step("describe configmap made -n demo"),
+    step("create secret generic hidden -n demo --from-literal=password=x"),
+    step("create secret tls bad -n demo --cert=/nonexistent --key=/nonexistent"),
+    step("get secrets -n demo"),
+    step("describe secret hidden -n demo"),
+    step("create serviceaccount builder -n demo"),
+    step("get sa -n demo"),
+    step("describe sa builder -n demo"),
+    fed("apply -n demo -f -", MAP),
+    fed("apply -n demo -f -", MAP),
+    fed("diff -n demo -f -", MAP),
+    fed("apply -n demo -f -", CHANGED),
+    step("get cm applied -n demo -o yaml"),
+    fed("apply -n demo --dry-run=server -f -", MAP),
+    fed("apply -n demo --dry-run=client -f -", MAP),
+    step("get cm applied -n demo -o jsonpath={.data}"),
+    fed("apply -n demo -f -", TWO),
+    step("get sa,leases -n demo"),
+    fed("apply -n demo -f -", UNKNOWN),
+    fed("apply -n demo --validate=false -f -", UNKNOWN),
+    fed("create -n demo -f -", UNKNOWN),
+    fed("create -n demo --validate=warn -f -", UNKNOWN),
+    fed("replace -n demo -f -", MAP),
+    fed("create -n demo -f -", MAP),
+    step("label cm applied -n demo color=red"),
+    step("label cm applied -n demo color=blue"),
+    step("label cm applied -n demo color=blue --overwrite"),
+    step("label cm applied -n demo color-"),
+    step("annotate cm applied -n demo note=hello"),
+    step("annotate cm applied -n demo note-"),
+    step("patch cm applied -n demo -p {\"data\":{\"p\":\"1\"}}"),
+    step("patch cm applied -n demo --type=merge -p {\"data\":{\"p\":null}}"),
+    step("patch cm applied -n demo --type=json -p [{\"op\":\"add\",\"path\":\"/data/j\",\"value\":\"x\"}]"),
+    step("patch cm applied -n demo --type=json -p [{\"op\":\"test\",\"path\":\"/data/j\",\"value\":\"y\"}]"),
+    step("patch sa robot -n demo -p {\"secrets\":[{\"name\":\"t\"}]}"),
+    step("get sa robot -n demo -o jsonpath={.secrets[*].name}"),
+    step("get cm -n demo -l app=one"),
+    step("get cm -n demo -l app=nothing"),
+    step("get cm -n demo --field-selector metadata.name=applied"),
+    step("get cm -n demo --field-selector data.x=y"),
+    step("get cm -A -l app=one"),
+    step("get cm -n demo --chunk-size=1"),
+    step("get cm -n demo --sort-by=.metadata.name -o name"),
+    step("get cm missing -n demo"),
+    step("get nothings -n demo"),
+    step("get cm missing -n demo --ignore-not-found"),
+    step("explain configmap"),
+    step("explain configmap.data"),
+    step("explain secret --recursive"),
+    step("explain lease.spec"),
+    step("explain namespace.spec.finalizers"),
+    step("explain serviceaccount.secrets"),
+    step("explain events.involvedObject"),
+    step("explain configmap.nothing"),
+    fed("create -n demo -f -", EVENT),
+    step("get events -n demo"),
+    step("get events -n demo -o wide"),
+    step("events -n demo"),
+    step("events -n demo --for configmap/applied"),
+    step("describe cm applied -n demo"),
+    step("create cm gone -n demo --dry-run=server -o name"),
+    step("create cm gone -n demo --dry-run=client -o yaml"),
+    step("delete cm made -n demo --dry-run=server"),
+    step("delete cm made -n demo"),
+    step("delete cm made -n demo"),
+    step("delete cm made -n demo --ignore-not-found"),
+    step("wait --for=delete cm/made -n demo --timeout=5s"),
+    step("wait --for=jsonpath={.data.j}=never cm/applied -n demo --timeout=1s"),
+    step("wait --for=jsonpath={.metadata.name}=applied cm/applied -n demo --timeout=5s"),
+    step("delete cm,secret --all -n demo"),
+    step("get cm,secret -n demo"),
+    step("delete lease lock -n demo --now"),
+    step("delete sa robot -n demo --cascade=orphan"),
+    step("delete sa builder -n demo --cascade=background --wait=false"),
+    step("delete ns default"),
+    step("delete ns demo --wait=false"),
+    step("auth whoami -o jsonpath={.status.userInfo.username}"),
+];
+
+fn main() {
+    install_panic_hook();
+    if arguments().list {
+        println!("kubectl: test");
+        return;
+    }
+    let wanted = arguments();
+    let kubectl = peers_folder().unwrap().join("kubectl");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let peers: Vec<Peer> = chosen_peers()
+        .into_iter()
+        .map(|kind| runtime.block_on(Peer::start(kind)).unwrap_or_else(|why| panic!("{}: {why}", kind.name())))
+        .collect();
+    let mut failed = 0;
+    // Later steps build on earlier ones: a filter only chooses which are reported.
+    for step in STEPS {
+        let outputs: Vec<(i32, String)> = peers.iter().map(|peer| run(&kubectl, peer, step)).collect();
+        if !wanted.wants(step.line) {
+            continue;
+        }
+        let same = match (outputs.first(), outputs.get(1)) {
+            (Some(a), Some(b)) => {
+                a.0 == b.0 && (step.compare == Compare::Code || a.1 == b.1) || known(step.line).is_some()
+            }
+            _ => true,
+        };
+        println!("test kubectl {} ... {}", step.line, if same { "ok" } else { "FAILED" });
+        if !same || std::env::var_os("MUSTER_TEST_SHOW").is_some() {
+            for (peer, (code, text)) in peers.iter().zip(&outputs) {
+                println!("--- {} exit {code}\n{}", peer.kind.name(), text.chars().take(3000).collect::<String>());
+            }
+        }
+        failed += usize::from(!same);
+    }
+    for peer in &peers {
+        let ok = watch_shows_changes(&kubectl, peer);
+        println!("test kubectl get -w on {} ... {}", peer.kind.name(), if ok { "ok" } else { "FAILED" });
+        failed += usize::from(!ok);
+        if let Some(panic) = peer.panic_in_log() {
+            println!("{} panicked: {panic}", peer.kind.name());
+            failed += 1;
+        }
+    }
+    println!("\ntest result: {} of {} commands differ", failed, STEPS.len());
+    drop(peers);
+    if failed > 0 {
+        std::process::exit(1);
+    }
+}
+
+/// Commands whose difference is meant, with the reason.
+fn known(line: &str) -> Option<&'static str> {
+    match line {
+        "auth whoami -o jsonpath={.status.userInfo.username}" => Some("reviews of the caller come with authorization"),
+        "delete ns demo --wait=false" => None,
+        _ => None,
+    }
+}
+
+fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
+    let mut command = Command::new(kubectl);
+    command.arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
+    // A cache of its own for each server; otherwise one would see the other's discovery.
+    command.env("KUBECACHEDIR", peer.dir.join("kubecache")).env("HOME", &peer.dir);
+    command
+}
+
+fn run(kubectl: &std::path::Path, peer: &Peer, step: &Step) -> (i32, String) {
+    let mut child = command(kubectl, peer, step.line)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl");
+    child.stdin.take().unwrap().write_all(step.input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code().unwrap_or(-1), masked(&text, peer))
+}
+
+/// Ages, uids, revisions, times and addresses differ by nature.
+fn masked(text: &str, peer: &Peer) -> String {
+    let lines =
+        text.replace(&format!("127.0.0.1:{}", peer.port), "SERVER").replace(&peer.dir.display().to_string(), "DIR");
+    let mut out = String::new();
+    for line in lines.lines() {
+        if [
+            "uid:",
+            "resourceVersion:",
+            "creationTimestamp:",
+            "\"uid\":",
+            "\"resourceVersion\":",
+            "\"creationTimestamp\":",
+        ]
+        .iter()
+        .any(|key| line.trim_start().starts_with(key))
+        {
+            out.push_str(line.split(':').next().unwrap_or(""));
+            out.push_str(": …\n");
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().map(|word| if is_age(word) { "AGE" } else { word }).collect();
+        // Widths of columns follow the ages: compare words, but keep the indentation.
+        let indent = line.len() - line.trim_start().len();
+        out.push_str(&" ".repeat(indent));
+        out.push_str(&words.join(" "));
+        out.push('\n');
+    }
+    out
+}
+
+fn is_age(word: &str) -> bool {
+    let digits = word.trim_end_matches(['s', 'm', 'h', 'd']);
+    digits.len() < word.len() && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || "smhd".contains(c))
+        || word == "<unknown>"
+}
+
+fn watch_shows_changes(kubectl: &std::path::Path, peer: &Peer) -> bool {
+    let log = peer.dir.join("watched.txt");
+    let out = std::fs::File::create(&log).unwrap();
+    let mut watching = command(kubectl, peer, "get cm -n default -w --output-watch-events -l watched=yes")
+        .stdout(out)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let each = |line: &'static str| run(kubectl, peer, &step(line));
+    each("create cm w -n default");
+    each("label cm w -n default watched=yes");
+    each("label cm w -n default more=1");
+    each("delete cm w -n default");
+    let mut seen = String::new();
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(100));
+        seen = std::fs::read_to_string(&log).unwrap_or_default();
+        if seen.contains("DELETED") {
+            break;
+        }
+    }
+    let _ = watching.kill();
+    let _ = watching.wait();
+    let events: Vec<&str> =
+        seen.lines().filter_map(|line| line.split_whitespace().next()).filter(|word| *word != "EVENT").collect();
+    events == ["ADDED", "MODIFIED", "DELETED"]
+}
