@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::fs::{File as _, Fs as _, RealFs, replace};
+use crate::fs::{Fs as _, RealFs, replace};
 use crate::held;
 use crate::model::{Collection, Key};
 
