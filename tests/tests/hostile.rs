@@ -536,8 +536,7 @@ async fn hostile_paths(peer: &Peer) {
     let answer = peer.get(&long).await;
     refused(&answer);
     let deep = format!("/api/v1/{}", "a/".repeat(5_000));
-    let answer = peer.get(&deep).await;
-    assert!((400..500).contains(&answer.status), "{}", answer.status);
+    refused(&peer.get(&deep).await);
 }
 
 // B-1

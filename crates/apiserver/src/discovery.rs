@@ -135,7 +135,12 @@ impl Inner {
                 })
             }
             ["api", version] => Some(self.resources("", version).ok_or_else(Status::no_such_resource)?),
-            ["apis", group, version] => self.resources(group, version),
+            ["apis", group, version] => match self.resources(group, version) {
+                None if self.registry.groups().iter().any(|(g, _)| g == group) => {
+                    return Err(Status::no_such_resource());
+                }
+                found => found,
+            },
             _ => return Err(Status::no_such_resource()),
         };
         Ok(document.map_or_else(render::no_page, |document| render::value(200, &document)))

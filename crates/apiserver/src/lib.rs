@@ -1,6 +1,7 @@
 //! The Kubernetes API as one service: negotiation, discovery, verbs, watch, garbage collection, and the listeners that serve it.
 
 pub mod audit;
+mod backup;
 mod body;
 mod decode;
 mod discovery;
@@ -167,8 +168,16 @@ impl Inner {
         fill(&mut b);
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
-        let hex: String = b.iter().map(|b| format!("{b:02x}")).collect();
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        let mut out = String::with_capacity(36);
+        for (i, byte) in b.into_iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                out.push('-');
+            }
+            for nibble in [byte >> 4, byte & 15] {
+                out.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
+            }
+        }
+        out
     }
 }
 

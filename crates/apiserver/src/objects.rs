@@ -52,9 +52,16 @@ impl Inner {
         Ok(object)
     }
 
-    fn encode(&self, kind: &Kind, mut object: Object) -> (Bytes, Arc<store::Attrs>) {
-        kind.to_stored(&mut object);
-        (object.encode().into(), Arc::new(kind.describe(&object)))
+    fn encode(&self, kind: &Kind, object: &Object) -> (Bytes, Arc<store::Attrs>) {
+        let mut converted = None;
+        let stored = if kind.stored_as.is_some() {
+            let converted = converted.insert(object.clone());
+            kind.to_stored(converted);
+            converted
+        } else {
+            object
+        };
+        (stored.encode().into(), Arc::new(kind.describe(stored)))
     }
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
@@ -82,7 +89,7 @@ impl Inner {
             } else {
                 (kind.behaviour.default)(&mut object);
             }
-            let (value, attrs) = self.encode(kind, object.clone());
+            let (value, attrs) = self.encode(kind, &object);
             let key = kind.key(namespace, object.name());
             if dry_run {
                 return match self.store.get(&key) {
@@ -166,7 +173,7 @@ impl Inner {
             let mut desired = change(&current)?;
             self.check_version(kind, &current, &desired)?;
             self.settle(kind, part, &mut desired, &current)?;
-            let (value, attrs) = self.encode(kind, desired.clone());
+            let (value, attrs) = self.encode(kind, &desired);
             if value == entry.value {
                 return Ok(entry.into());
             }
@@ -290,7 +297,7 @@ impl Inner {
                     meta.insert("generation".into(), (generation + 1).into());
                 }
             }
-            let (value, attrs) = self.encode(kind, marked);
+            let (value, attrs) = self.encode(kind, &marked);
             if held && value == entry.value {
                 return Ok(Deleted::Marked(entry.into()));
             }

@@ -30,15 +30,22 @@ pub struct Hostile;
 
 /// Parses a raw URL path.
 pub fn parse(raw: &str) -> Result<Target, Hostile> {
+    // `/api/` is `/api`, but an empty segment elsewhere is a name somebody lost: `configmaps//` must not mean all of them.
+    let path = raw.strip_prefix('/').ok_or(Hostile)?;
+    let (path, closed) = path.strip_suffix('/').map_or((path, false), |path| (path, true));
     let mut segments = Vec::new();
-    for part in raw.split('/').filter(|s| !s.is_empty()) {
+    for part in path.split('/').filter(|_| !path.is_empty()) {
         let decoded = percent_decode_str(part).decode_utf8().map_err(|_| Hostile)?;
-        if decoded == "." || decoded == ".." || decoded.contains(['/', '\\', '\0']) {
+        if decoded.is_empty() || decoded == "." || decoded == ".." || decoded.contains(['/', '\\', '\0']) {
             return Err(Hostile);
         }
         segments.push(decoded.into_owned());
     }
-    Ok(resource(&segments).map_or(Target::Path(segments), Target::Resource))
+    match resource(&segments) {
+        Some(_) if closed => Err(Hostile),
+        Some(resource) => Ok(Target::Resource(resource)),
+        None => Ok(Target::Path(segments)),
+    }
 }
 
 fn resource(segments: &[String]) -> Option<Resource> {
@@ -156,7 +163,6 @@ mod tests {
             ("/api/v1/namespaces/a/finalize", row("", "v1", "namespaces", "", "a", "finalize")),
             ("/api/v1/namespaces/a/secrets", row("", "v1", "secrets", "a", "", "")),
             ("/api/v1/namespaces/a/secrets/b", row("", "v1", "secrets", "a", "b", "")),
-            ("//api//v1/namespaces/a/secrets/b/", row("", "v1", "secrets", "a", "b", "")),
             (
                 "/apis/coordination.k8s.io/v1/namespaces/a/leases/b/status",
                 row("coordination.k8s.io", "v1", "leases", "a", "b", "status"),
@@ -169,7 +175,7 @@ mod tests {
 
     #[test]
     fn other_paths_stay_paths() {
-        for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz", "/openapi/v3/api/v1"] {
+        for path in ["/", "/api", "/api/", "/api/v1", "/apis/apps/v1", "/healthz", "/openapi/v3/api/v1"] {
             assert!(matches!(parse(path), Ok(Target::Path(_))), "{path}");
         }
     }
@@ -184,6 +190,9 @@ mod tests {
             "/api/v1/a%00",
             "/api/v1/%ff",
             "/api/v1/a%5cb",
+            "/api/v1/namespaces/a/secrets/",
+            "/api/v1/namespaces//secrets",
+            "//api/v1/secrets",
         ] {
             assert_eq!(parse(path), Err(Hostile), "{path}");
         }

@@ -208,10 +208,13 @@ impl Inner {
 
     /// Everything that is not a resource: health, version, discovery, documents.
     async fn path(&self, parts: &Parts, segments: &[String], proof: Authorized) -> Result<Response<Body>, Status> {
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+        if names == ["muster.dev", "backup"] && parts.method == Method::POST {
+            return self.backup(&proof).await;
+        }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Err(Status::method_not_allowed());
         }
-        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         match names.as_slice() {
             ["healthz" | "livez" | "readyz", check @ ..] => Ok(self.health(names[0], check, parts.uri.query())),
             ["version"] => Ok(render::value(200, &discovery_version())),

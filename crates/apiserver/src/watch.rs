@@ -158,6 +158,19 @@ impl Stream {
         Some(out.into())
     }
 
+    /// One event that every plain watcher sees alike: the same buffer goes to all of them.
+    fn shared_frame(&self) -> Option<Bytes> {
+        let plain = self.renderer.answer.form == Form::Whole && self.renderer.kind.stored_as.is_none();
+        match self.pending.as_slice() {
+            [event] if plain && self.filter.is_everything() => Some(event.rendered(|event| {
+                let mut out = Vec::new();
+                write_event(&self.filter, &self.renderer, event, &mut false, &mut out);
+                out.into()
+            })),
+            _ => None,
+        }
+    }
+
     /// Waits for something to tell: events, a bookmark, or the end.
     async fn live_chunk(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
@@ -173,6 +186,9 @@ impl Stream {
                 () = sleep_until(self.deadline) => return None,
                 moved = watch.next(BATCH, &mut self.pending) => match moved {
                     Ok(()) => {
+                        if let Some(frame) = self.shared_frame() {
+                            return Some(frame);
+                        }
                         for event in &self.pending {
                             write_event(&self.filter, &self.renderer, event, &mut self.columns, &mut out);
                         }

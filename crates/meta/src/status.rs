@@ -260,7 +260,7 @@ impl Status {
         s.with_cause("", message.to_string(), "")
     }
 
-    /// The object as it goes over the wire.
+    /// The object as it goes over the wire. What a client sent comes back in errors only in part: an answer stays small.
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
@@ -268,7 +268,7 @@ impl Status {
         }
         let mut out = json!({"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"});
         if !self.message.is_empty() {
-            out["message"] = self.message.as_str().into();
+            out["message"] = clip(&self.message).into();
         }
         if self.reason != Reason::Unknown {
             out["reason"] = self.reason.as_str().into();
@@ -286,15 +286,15 @@ impl Details {
         let mut out = Map::new();
         for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
             if !value.is_empty() {
-                out.insert(key.into(), value.as_str().into());
+                out.insert(key.into(), clip(value).into());
             }
         }
         if !self.causes.is_empty() {
-            let causes = self.causes.iter().map(|c| {
+            let causes = self.causes.iter().take(MAX_CAUSES).map(|c| {
                 let mut cause = Map::new();
                 for (key, value) in [("reason", &c.reason), ("message", &c.message), ("field", &c.field)] {
                     if !value.is_empty() {
-                        cause.insert(key.into(), value.as_str().into());
+                        cause.insert(key.into(), clip(value).into());
                     }
                 }
                 Value::Object(cause)
@@ -306,6 +306,17 @@ impl Details {
         }
         Value::Object(out)
     }
+}
+
+const MAX_TEXT: usize = 4096;
+const MAX_CAUSES: usize = 64;
+
+fn clip(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(MAX_TEXT);
+    format!("{}… ({} bytes more)", &text[..end], text.len() - end)
 }
 
 /// The answer to a successful DELETE that has no object to show.

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::fs::{File as _, Fs as _, RealFs, replace};
+use crate::fs::{Fs as _, RealFs, replace};
 use crate::held;
 use crate::model::{Collection, Key};
 
@@ -196,6 +196,11 @@ impl Sealer {
     /// The key new values are sealed under; 0 without a ring.
     pub fn primary(&self) -> Result<KeyId> {
         self.ring.as_ref().map_or(Ok(0), |ring| Ok(ring.primary()?.0))
+    }
+
+    /// Reads the ring's file again: another process may have rotated it.
+    pub(crate) fn reload(&self) -> Result<()> {
+        self.ring.as_ref().map_or(Ok(()), |ring| ring.reload())
     }
 
     /// The key a sealed value needs.

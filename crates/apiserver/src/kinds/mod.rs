@@ -194,19 +194,22 @@ fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
 /// Every kind served, found by path or by type.
 pub struct Registry {
     kinds: Vec<Arc<Kind>>,
-    by_resource: HashMap<(String, String, String), Arc<Kind>>,
+    /// By plural name; several groups and versions may share one.
+    by_plural: HashMap<String, Vec<Arc<Kind>>>,
     by_collection: HashMap<Collection, Arc<Kind>>,
 }
 
 impl Registry {
     pub fn builtin() -> Self {
         let kinds: Vec<Arc<Kind>> = builtin::kinds().into_iter().map(Arc::new).collect();
-        let by_resource =
-            kinds.iter().map(|k| ((k.group.clone(), k.version.clone(), k.plural.clone()), k.clone())).collect();
+        let mut by_plural: HashMap<String, Vec<Arc<Kind>>> = HashMap::new();
+        for kind in &kinds {
+            by_plural.entry(kind.plural.clone()).or_default().push(kind.clone());
+        }
         // The kind that is stored as it is served speaks for the collection.
         let stored = kinds.iter().filter(|k| k.stored_as.is_none());
         let by_collection = stored.map(|k| (k.collection.clone(), k.clone())).collect();
-        Self { kinds, by_resource, by_collection }
+        Self { kinds, by_plural, by_collection }
     }
 
     pub fn kinds(&self) -> &[Arc<Kind>] {
@@ -214,7 +217,7 @@ impl Registry {
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.by_resource.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.by_plural.get(plural)?.iter().find(|k| k.group == group && k.version == version)
     }
 
     pub fn by_type(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {

@@ -21,6 +21,7 @@ use crate::held;
 
 /// The largest answer taken; a page of values that is larger is asked for in smaller pages.
 const LARGEST: usize = 64 << 20;
+const STRANGER: &str = "it belongs to another etcd";
 /// Requests of ours that may wait in a watch stream.
 const ASKS: usize = 16;
 /// After all members failed once: the first pause, doubled up to the second.
@@ -262,6 +263,24 @@ impl Client {
         Ok(answer)
     }
 
+    /// Asks every member that can be reached for its cluster: a write must never go to a stranger.
+    pub(super) async fn one_cluster<Q, A>(&self, path: &'static str, ask: &Q) -> Result<()>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + Headed + 'static,
+    {
+        let asked = self.members.iter().map(|member| async move {
+            let mut pass = None;
+            match timeout(self.attempt, self.try_call::<Q, A>(member, path, ask.clone(), &mut pass)).await {
+                Ok(Err(status)) if status.message().contains(STRANGER) => {
+                    Err(Error::Unavailable(format!("etcd {}: {}", member.endpoint.uri(), status.message())))
+                }
+                _ => Ok(()),
+            }
+        });
+        futures_util::future::join_all(asked).await.into_iter().collect()
+    }
+
     /// Opens a watch stream at the member of this turn, on a connection of its own.
     pub(super) async fn watch(
         &self,
@@ -307,7 +326,7 @@ impl Client {
         if told == ours {
             return Ok(());
         }
-        Err(Status::unavailable(format!("it belongs to cluster {told:x}, not to {ours:x}")))
+        Err(Status::unavailable(format!("{STRANGER}: cluster {told:x}, not {ours:x}")))
     }
 
     async fn pass(&self, channel: &Channel) -> Result<Pass, Status> {

@@ -151,13 +151,20 @@ pub(super) async fn follow(core: Arc<Core>) {
         stream.events.clear();
         let why = match ended {
             Ended::Compacted => match reload(&stream.core).await {
-                Ok(()) => continue,
+                Ok(()) => {
+                    stream.stuck = false;
+                    continue;
+                }
                 Err(error) => error.to_string(),
             },
             Ended::Lost(why) => why,
             Ended::Stuck(why) => {
                 stream.stuck = true;
-                why
+                // Most likely another server rotated the ring that we share.
+                match stream.core.sealer.reload() {
+                    Ok(()) => why,
+                    Err(error) => format!("{why}; {error}"),
+                }
             }
         };
         tracing::debug!(why, "the watch stream ended");
@@ -285,8 +292,10 @@ impl Stream {
             let change = entry.map_or(Change::Delete, |Entry { value, attrs, .. }| Change::Put { value, attrs });
             changes.push(Fed { revision, key, change });
         }
-        self.stuck = false;
         self.feed(changes, revision);
+        if std::mem::take(&mut self.stuck) {
+            self.core.cut_off(None);
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::wire::RangeRequest;
 use crate::model::{Collection, Key};
 
 /// First part of the key of a collection that is not of the form `group/resource`.
@@ -31,6 +32,11 @@ impl Layout {
     /// Everything of ours, as etcd wants a range: from the first, to the second excluded.
     pub(super) fn all(&self) -> (Bytes, Bytes) {
         (format!("{}/", self.prefix).into(), format!("{}0", self.prefix).into())
+    }
+
+    /// A read that costs nothing and tells how far etcd is.
+    pub(super) fn probe(&self) -> RangeRequest {
+        RangeRequest { key: self.all().0, count_only: true, ..RangeRequest::default() }
     }
 
     /// Everything of one collection.

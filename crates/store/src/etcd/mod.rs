@@ -23,6 +23,7 @@ use self::client::Client;
 pub use self::config::{Config, Login, Tls};
 use self::core::Core;
 use self::sync::Syncs;
+use self::wire::RangeResponse;
 use crate::error::{Error, Result};
 use crate::held;
 use crate::keeper::{Chore, Keeper, NoArchive};
@@ -51,6 +52,7 @@ pub(crate) async fn open(config: Config, options: Options) -> Result<(Arc<Tree>,
     aws_lc_rs::rand::fill(&mut writer).map_err(|_| Error::Unavailable("no randomness".into()))?;
     let client = Client::new(&config)?;
     let core = Arc::new(Core::new(config, &options, client, u64::from_le_bytes(writer)));
+    core.client.one_cluster::<_, RangeResponse>(wire::RANGE, &core.layout.probe()).await?;
     feed::load(&core).await?;
 
     let mut tasks = JoinSet::new();

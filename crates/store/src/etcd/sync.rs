@@ -8,7 +8,7 @@ use tokio::time::timeout_at;
 
 use super::client::Again;
 use super::core::Core;
-use super::wire::{self, RangeRequest, RangeResponse};
+use super::wire::{self, RangeResponse};
 use crate::error::{Error, Result};
 use crate::model::Revision;
 
@@ -44,8 +44,7 @@ impl Syncs {
 
 /// Who asks while a round is under way gets the next: the answer under way may already be older than the question.
 async fn rounds(core: Arc<Core>, mut asked: mpsc::Receiver<Answer>) {
-    let (key, _) = core.layout.all();
-    let ask = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+    let ask = core.layout.probe();
     let mut waiting = Vec::new();
     while asked.recv_many(&mut waiting, WAITING).await > 0 {
         let answer = core.client.call::<_, RangeResponse>(wire::RANGE, &ask, core.deadline(), Again::Safe).await;

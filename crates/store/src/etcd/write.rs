@@ -37,11 +37,17 @@ impl Fence {
         held!(self.now.lock()).0
     }
 
-    fn learn(&self, raised: i64, at: Revision) {
-        let mut now = held!(self.now.lock());
-        if raised > now.0 {
-            *now = (raised, at);
+    /// What etcd says it is, unless that was learnt already. It goes down only if someone deleted it.
+    fn learn(&self, was: i64, now: (i64, Revision)) {
+        let mut known = held!(self.now.lock());
+        if known.0 == was {
+            *known = now;
         }
+    }
+
+    /// What a range over the fence found.
+    fn told(kv: Option<&KeyValue>, answer: &TxnResponse) -> (i64, Revision) {
+        kv.map_or((0, wire::revision(answer.header.as_ref())), |kv| (kv.version, kv.revision()))
     }
 
     /// After this, nothing sent with the fence at `from` can happen any more. Gives the revision from which on that holds.
@@ -49,7 +55,7 @@ impl Fence {
         let late = |_| Failure::Unavailable("the fence was not raised in time".into());
         let _one = timeout_at(deadline, self.raising.lock()).await.map_err(late)?;
         let (now, at) = *held!(self.now.lock());
-        if now > from {
+        if now != from {
             return Ok(at);
         }
         let key = core.layout.fence(core.writes.writer);
@@ -61,12 +67,13 @@ impl Fence {
         };
         // Sent twice it raises once: the second finds the version changed, by us alone.
         let answer: TxnResponse = core.client.call(wire::TXN, &raise, deadline, Again::Safe).await?;
-        let (raised, at) = match found(&answer, 0) {
-            Some(kv) => (kv.version, kv.revision()),
-            None => (now + 1, wire::revision(answer.header.as_ref())),
+        let raised = if answer.succeeded {
+            (now + 1, wire::revision(answer.header.as_ref()))
+        } else {
+            Fence::told(found(&answer, 0), &answer)
         };
-        self.learn(raised, at);
-        Ok(at)
+        self.learn(now, raised);
+        Ok(raised.1)
     }
 }
 
@@ -128,11 +135,14 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
         txn.compare.extend(compare.clone().map(|(relation, operand)| Compare::new(&name, relation, operand)));
         match core.client.call::<_, TxnResponse>(wire::TXN, &txn, attempt.deadline, Again::Never).await {
             Ok(answer) if answer.succeeded => return attempt.done(answer).await,
-            Ok(answer) => match found(&answer, 1) {
-                // Refused only because another write of ours raised the fence meanwhile.
-                Some(kv) if kv.version != raised => core.fence.learn(kv.version, kv.revision()),
-                _ => return Err(attempt.conflict(&answer).await),
-            },
+            Ok(answer) => {
+                let now = Fence::told(found(&answer, 1), &answer);
+                if now.0 == raised {
+                    return Err(attempt.conflict(&answer).await);
+                }
+                // Not done because another write of ours raised the fence meanwhile.
+                core.fence.learn(raised, now);
+            }
             Err(Failure::Doubt(why)) => {
                 tracing::info!(why, key = %attempt.key.item, "a write is in doubt");
                 if let Some(revision) = attempt.settle(raised, why).await? {
@@ -241,8 +251,7 @@ impl Attempt<'_> {
 
     /// The write with which etcd finds itself full is refused, yet done. (It is not in doubt: it will not happen later.)
     async fn landed(&self) -> Result<Option<Revision>> {
-        let key = self.core.layout.key(&self.key);
-        let ask = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+        let ask = self.core.layout.probe();
         let answer = self.core.client.call::<_, RangeResponse>(wire::RANGE, &ask, self.deadline, Again::Safe).await;
         let now = answer.map_err(|failure| Error::Unknown(failure.into_error(0, 0).to_string()))?;
         if !self.core.reached(wire::revision(now.header.as_ref()), self.deadline).await {

@@ -55,6 +55,13 @@ async fn a_write_whose_answer_is_lost_is_told_as_it_is_and_happens_once() {
             Err(other) => panic!("{other}"),
         }
         assert!(store.get(&item).is_none());
+        // Someone tidies up what he does not know: the store finds its feet.
+        etcd.members[0].ctl(&["del", "--prefix", "/muster/.fence"]);
+        write(&store, &item, "2").await;
+        assert!(matches!(
+            store.write(put(&item, Expect::Absent, "3")).await,
+            Err(Error::Conflict { current: Some(_) })
+        ));
     }
     proxy.set(Mode::Pass);
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use store::etcd::Config;
-use store::testing::{key, put};
+use store::testing::history::{Act, Outcome, check};
+use store::testing::{clients, key, put};
 use store::{Collection, Error, Expect, Health, Key, Options, Store};
 
 use super::peer::Cluster;
@@ -151,6 +152,39 @@ async fn f6_a_lost_member_costs_no_acknowledged_write() {
         assert_eq!(fresh.get(&Key::new(&c, item)).map(|e| e.revision), Some(*revision));
     }
     assert_eq!(fresh.count(&c, ""), seen.len());
+}
+
+/// F-3 over the loss of leaders: whatever the clients were told fits one order, and the watches saw it.
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_killed_leaders_leave_one_order() {
+    let Some(mut etcd) = Cluster::start(3) else { return };
+    etcd.leader();
+    let store = open(config(etcd.urls()), Options::default()).await;
+    let running = {
+        let store = store.clone();
+        tokio::spawn(async move { clients::run(&store, 12, 600).await })
+    };
+    let mut killed = 0;
+    while !running.is_finished() {
+        let leader = etcd.leader();
+        etcd.members[leader].kill();
+        killed += 1;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        etcd.members[leader].start();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+    }
+    let (ops, watches) = running.await.unwrap();
+    let fate = |is: fn(&Outcome) -> bool| {
+        ops.iter().filter(|op| matches!(&op.act, Act::Write { outcome, .. } if is(outcome))).count()
+    };
+    let done = fate(|o| matches!(o, Outcome::Done(_)));
+    let (unknown, failed) = (fate(|o| *o == Outcome::Unknown), fate(|o| *o == Outcome::Failed));
+    println!(
+        "F-3 over {killed} killed leaders: {} operations, {done} writes done, {unknown} unknown, {failed} failed",
+        ops.len()
+    );
+    let found = check(&ops, &watches);
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// F-7: without a quorum, requests fail within their deadline, reads of what is known go on, and all is well by itself afterwards.

@@ -44,6 +44,25 @@ async fn sealed_values_are_not_readable_in_etcd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_ring_rotated_by_one_server_is_read_again_by_the_others() {
+    let Some(etcd) = Cluster::start(1) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let ring = || Arc::new(KeyRing::open_or_create(&dir.path().join("ring")).unwrap());
+    let secrets = Collection::new("core/secrets");
+    let options = |ring| Options { sealed: vec![secrets.clone()], keys: Some(ring), ..Options::default() };
+    let (rotated, behind) = (ring(), ring());
+    let a = open(config(etcd.urls()), options(rotated.clone())).await;
+    let b = open(config(etcd.urls()), options(behind.clone())).await;
+    rotated.rotate().unwrap();
+    let revision = write(&a, &key("core/secrets", "a"), "under the new key").await;
+    super::eventually("the new key is known", || b.revision() >= revision).await;
+    assert_eq!(items(&b, &secrets), ["a=under the new key"]);
+    assert_eq!(behind.ids(), rotated.ids());
+    write(&b, &key("core/secrets", "b"), "too").await;
+    super::eventually("healthy", || b.health() == store::Health::Ok).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tls_and_login_work_and_their_lack_is_refused() {
     if super::peer::binaries().is_none() {
         return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use store::etcd::Config;
 use store::testing::{StillClock, delete, key, put};
-use store::{Collection, Error, Expect, History, Options, Range};
+use store::{Collection, Error, Expect, History, Options, Range, Store};
 
 use super::peer::Cluster;
 use super::proxy::{Mode, Proxy};
@@ -82,6 +82,17 @@ async fn other_tenants_and_junk_do_no_harm() {
     assert!(matches!(store.write(put(&k, Expect::Anything, large.clone())).await, Err(Error::TooLarge { .. })));
     let bold = open(Config { max_value: 4 << 20, ..config(etcd.urls()) }, Options::default()).await;
     assert!(matches!(bold.write(put(&k, Expect::Anything, large)).await, Err(Error::TooLarge { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_two_clusters_are_refused() {
+    let (Some(one), Some(two)) = (Cluster::start(1), Cluster::start(1)) else { return };
+    for etcd in [&one, &two] {
+        open(config(etcd.urls()), Options::default()).await;
+    }
+    let both = config([one.urls(), two.urls()].concat());
+    let Err(Error::Unavailable(why)) = Store::etcd(both, Options::default()).await else { panic!("taken for one") };
+    assert!(why.contains("another etcd"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
