@@ -15,6 +15,8 @@ use muster_tests::peer::{Settings, muster_binary};
 use muster_tests::{Kind, Peer};
 use serde_json::json;
 
+const USAGE: &str = "muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,growth]";
+
 struct Options {
     quick: bool,
     rounds: usize,
@@ -26,6 +28,11 @@ struct Options {
 impl Options {
     fn parse() -> Options {
         let words: Vec<String> = std::env::args().skip(1).collect();
+        let known = ["--quick", "--rounds", "--on", "--dir", "--only"];
+        if let Some(wrong) = words.iter().find(|word| word.starts_with('-') && !known.contains(&word.as_str())) {
+            eprintln!("{wrong}: not known. {USAGE}");
+            std::process::exit(2);
+        }
         let value = |name: &str| words.iter().position(|word| word == name).and_then(|i| words.get(i + 1)).cloned();
         let quick = words.iter().any(|word| word == "--quick");
         Options {
