@@ -61,7 +61,8 @@ impl Inner {
         } else {
             object
         };
-        (stored.encode().into(), Arc::new(kind.describe(stored)))
+        // Boxed first: spare capacity would be kept for as long as the object lives.
+        (stored.encode().into_boxed_slice().into(), Arc::new(kind.describe(stored)))
     }
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.

@@ -7,6 +7,7 @@
 
 mod connection;
 mod tls;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ use hyper::body::Incoming;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -37,6 +38,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use tls::{Certificates, Tls, TlsError};
 
 use connection::Protocols;
+use workers::Workers;
 
 /// What a connection may cost. The defaults are for a server open to a network.
 #[derive(Debug, Clone)]
@@ -56,6 +58,8 @@ pub struct Limits {
     pub streams: u32,
     /// How long requests may take to finish once the server stops.
     pub drain_timeout: Duration,
+    /// Threads of their own for connections; 0 serves them on the caller's runtime.
+    pub threads: usize,
 }
 
 impl Default for Limits {
@@ -69,6 +73,7 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(60),
             streams: 1000,
             drain_timeout: Duration::from_secs(10),
+            threads: 0,
         }
     }
 }
@@ -157,6 +162,10 @@ impl Server {
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         let drain_timeout = self.limits.drain_timeout;
+        let workers = Arc::new(Workers::start(self.limits.threads).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot start serving threads; serving on the main ones");
+            Workers::none()
+        }));
         let cut = CancellationToken::new();
         let tasks = TaskTracker::new();
         let shared = Shared {
@@ -169,7 +178,7 @@ impl Server {
             cut: cut.clone(),
         };
         for (listener, tls) in self.listeners {
-            let listening = shared.clone().accept(listener, tls, service.clone());
+            let listening = shared.clone().accept(listener, tls, service.clone(), Arc::clone(&workers));
             tasks.spawn(listening);
         }
         stop.cancelled().await;
@@ -201,7 +210,7 @@ struct Shared {
 }
 
 impl Shared {
-    async fn accept<S, B>(self, listener: TcpListener, tls: Option<Tls>, service: S)
+    async fn accept<S, B>(self, listener: TcpListener, tls: Option<Tls>, service: S, workers: Arc<Workers>)
     where
         S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
@@ -230,13 +239,41 @@ impl Shared {
             self.stats.accepted.fetch_add(1, Relaxed);
             prepare(&stream);
             let (shared, tls, service) = (self.clone(), tls.clone(), service.clone());
-            self.tasks.spawn(async move {
-                shared.stats.open.fetch_add(1, Relaxed);
-                connection::serve(&shared, stream, addr, tls, service).await;
-                shared.stats.open.fetch_sub(1, Relaxed);
-                drop(place);
-            });
+            let Some(thread) = workers.pick() else {
+                self.tasks.spawn(shared.serve(stream, addr, tls, service, place));
+                continue;
+            };
+            // A socket belongs to the runtime it is made in.
+            let Ok(stream) = stream.into_std() else { continue };
+            let moved = async move {
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    shared.serve(stream, addr, tls, service, place).await;
+                }
+            };
+            self.tasks.spawn_on(moved, thread);
         }
+    }
+}
+
+impl Shared {
+    async fn serve<S, B>(
+        self,
+        stream: TcpStream,
+        addr: SocketAddr,
+        tls: Option<Tls>,
+        service: S,
+        place: OwnedSemaphorePermit,
+    ) where
+        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.stats.open.fetch_add(1, Relaxed);
+        connection::serve(&self, stream, addr, tls, service).await;
+        self.stats.open.fetch_sub(1, Relaxed);
+        drop(place);
     }
 }
 

@@ -63,7 +63,8 @@ async fn with_store(
 ) -> Result<(), Problem> {
     let audit = audit_log(flags, dir)?;
     let connections = raise_file_limit(flags.listen.max_connections);
-    let mut server = Server::new(Limits { connections, ..Limits::default() });
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut server = Server::new(Limits { connections, threads, ..Limits::default() });
     let plain = bind_plain(&mut server, &flags.listen).await?;
     let secure = bind_secure(&mut server, flags, dir).await?;
     if plain.is_none() && secure.is_none() {
