@@ -158,7 +158,8 @@ const STEPS: &[Step] = &[
     step("delete cm,secret --all -n demo"),
     step("get cm,secret -n demo"),
     step("delete lease lock -n demo --now"),
-    step("delete sa robot -n demo --cascade=orphan"),
+    // Kubernetes lets go of orphans in its controller manager, which is not here: do not wait for it.
+    step("delete sa robot -n demo --cascade=orphan --wait=false"),
     step("delete sa builder -n demo --cascade=background --wait=false"),
     step("delete ns default"),
     step("delete ns demo --wait=false"),
@@ -227,8 +228,9 @@ fn known(line: &str) -> Option<&'static str> {
 }
 
 fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
-    let mut command = Command::new(kubectl);
-    command.arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
+    // Every wait has an end.
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "60"]).arg(kubectl).arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
     // A cache of its own for each server; otherwise one would see the other's discovery.
     command.env("KUBECACHEDIR", peer.dir.join("kubecache")).env("HOME", &peer.dir);
     command
