@@ -20,6 +20,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("label_selector_object", targets::label_selector_object),
     ("field_selector", targets::field_selector),
     ("name", targets::name),
+    ("protobuf", targets::protobuf),
+    ("typed_body", targets::typed_body),
 ];
 
 pub fn target(name: &str) -> Option<Target> {

@@ -4,7 +4,7 @@
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,7 +14,7 @@ impl Random {
 
     /// Less than `limit`, which must not be zero.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        (self.draw() % limit as u64) as usize
     }
 }
 
@@ -86,7 +86,7 @@ pub fn mutated(corpus: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
         let end = at + random.below(data.len() - at + 1).min(64);
         match random.below(8) {
             0 if at < data.len() => data[at] ^= 1 << random.below(8),
-            1 if at < data.len() => data[at] = random.next() as u8,
+            1 if at < data.len() => data[at] = random.draw() as u8,
             2 => drop(data.drain(at..end)),
             3 => drop(data.splice(at..at, WORDS[random.below(WORDS.len())].bytes())),
             4 => {

@@ -151,3 +151,30 @@ mod tests {
         assert_eq!(apply::MAX_DEPTH, meta::json::MAX_DEPTH);
     }
 }
+
+/// A protobuf body: whatever decodes must fit its type, and fitting it once more changes nothing.
+pub fn protobuf(data: &[u8]) {
+    if let Ok(mut decoded) = proto::decode(data) {
+        let (group, version) = meta::split_api_version(&decoded.api_version);
+        let facts = schema::Facts::builtin();
+        let Some(ty) = facts.kind(group, version, &decoded.kind) else { return };
+        fits(facts, ty, &mut decoded.value);
+    }
+}
+
+/// A JSON body against the schema of a kind with every sort of field.
+pub fn typed_body(data: &[u8]) {
+    let facts = schema::Facts::builtin();
+    let (Ok(parsed), Some(ty)) = (meta::json::parse(data), facts.kind("", "v1", "Pod")) else { return };
+    let mut value = parsed.value;
+    fits(facts, ty, &mut value);
+}
+
+fn fits(facts: &schema::Facts, ty: &schema::Type, value: &mut Value) {
+    if schema::decode(facts, ty, value).is_ok() {
+        let once = value.clone();
+        let again = schema::decode(facts, ty, value).map(|d| d.unknown);
+        assert_eq!(again, Ok(Vec::new()));
+        assert_eq!(*value, once);
+    }
+}
