@@ -112,6 +112,8 @@ fn bound(row: &Row, figure: &Figure) -> String {
         format!("the generator's one thread ({share})")
     } else if server + generator > 1.7 {
         format!("CPU ({share})")
+    } else if row.figure.starts_with("list") {
+        format!("one client: the server's work for one request at a time ({share})")
     } else if row.figure.starts_with("creates") {
         format!("fsync ({share})")
     } else {
