@@ -144,14 +144,6 @@ fn depth(value: &Value) -> usize {
     deepest
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn patches_and_bodies_share_one_depth_limit() {
-        assert_eq!(apply::MAX_DEPTH, meta::json::MAX_DEPTH);
-    }
-}
-
 /// A protobuf body: whatever decodes must fit its type, and fitting it once more changes nothing.
 pub fn protobuf(data: &[u8]) {
     if let Ok(mut decoded) = proto::decode(data) {
@@ -176,5 +168,13 @@ fn fits(facts: &schema::Facts, ty: &schema::Type, value: &mut Value) {
         let again = schema::decode(facts, ty, value).map(|d| d.unknown);
         assert_eq!(again, Ok(Vec::new()));
         assert_eq!(*value, once);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn patches_and_bodies_share_one_depth_limit() {
+        assert_eq!(apply::MAX_DEPTH, meta::json::MAX_DEPTH);
     }
 }

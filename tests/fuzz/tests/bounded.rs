@@ -1,6 +1,8 @@
 //! What CI runs: every target over its corpus and a fixed number of mutations from a fixed seed.
 //! `MUSTER_FUZZ_INPUTS` and `MUSTER_FUZZ_SEED` change both.
 
+#![allow(clippy::unwrap_used)]
+
 use muster_fuzz::mutate::{Random, mutated};
 use muster_fuzz::runner::{Limit, run};
 use muster_fuzz::{TARGETS, target};
