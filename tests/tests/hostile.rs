@@ -676,7 +676,7 @@ async fn gzip_bomb(peer: &Peer) {
     let bomb = encoder.finish().unwrap();
     let answer = peer.call("POST", MAPS).body(bomb).header("content-encoding", "gzip").fresh().send().await;
     refused(&answer);
-    still_well(peer, before, 64).await;
+    still_well(peer, before, 160).await;
 }
 
 // B-1

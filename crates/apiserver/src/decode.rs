@@ -161,6 +161,18 @@ pub fn delete_options(content: Content, bytes: &[u8]) -> Result<Option<Object>, 
 pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
     // The reader adds an excerpt of the document below its first line; errors do not repeat what may be secret.
-    let value = serde_saphyr::from_str(text);
+    let value = serde_saphyr::from_str_with_options(text, yaml_limits());
     value.map_err(|e| e.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+}
+
+/// Aliases may repeat a little, never multiply: a kilobyte must not become a gigabyte, or seconds of work.
+fn yaml_limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: meta::json::MAX_DEPTH, max_aliases: 1_000, max_anchors: 1_000 },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 20_000,
+            max_replay_stack_depth: 16,
+            max_alias_expansions_per_anchor: 1_000,
+        },
+    }
 }

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, header};
 use meta::Status;
 use meta::options::{ListOptions, Match, Version};
+use meta::selector::Operator;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
@@ -239,6 +240,8 @@ pub struct Filter {
     name: String,
     pub options: ListOptions,
     everything: bool,
+    /// Marks that every object selected by label must carry.
+    marks: u64,
 }
 
 impl Filter {
@@ -252,7 +255,8 @@ impl Filter {
             }));
         }
         let everything = options.labels.is_everything() && options.fields.is_everything();
-        Ok(Self { kind: kind.clone(), name: String::new(), options, everything })
+        let marks = must_carry(&options);
+        Ok(Self { kind: kind.clone(), name: String::new(), options, everything, marks })
     }
 
     /// Only the object of this name; an empty one means all.
@@ -270,6 +274,9 @@ impl Filter {
         if self.everything {
             return true;
         }
+        if entry.marks & self.marks != self.marks {
+            return false;
+        }
         let (namespace, name) = item.split_once('/').unwrap_or(("", item));
         (self.name.is_empty() || self.name == name)
             && self.options.labels.matches(&entry.attrs.labels)
@@ -282,6 +289,17 @@ impl Filter {
                 }
             })
     }
+}
+
+fn must_carry(options: &ListOptions) -> u64 {
+    let exact = options.labels.requirements().iter().filter_map(|requirement| {
+        let equal = matches!(requirement.operator(), Operator::Equals | Operator::DoubleEquals | Operator::In);
+        match requirement.values() {
+            [value] if equal => Some(store::mark(requirement.key(), value)),
+            _ => None,
+        }
+    });
+    exact.fold(0, |all, mark| all | mark)
 }
 
 /// Where the next chunk of a list begins and which snapshot it belongs to.

@@ -6,7 +6,7 @@ use crate::negotiate::{Answer, Encoding, Form};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
-use meta::object::splice;
+use meta::object::{splice, splice_item};
 use meta::{Object, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -75,12 +75,8 @@ impl Renderer {
     pub fn item(&self, value: &[u8], revision: u64, out: &mut Vec<u8>) {
         match self.answer.form {
             Form::Whole if self.kind.stored_as.is_none() => {
-                // Items of typed lists carry no kind of their own: skip to the metadata.
-                let start = out.len();
-                splice(value, revision, out);
-                if let Some(at) = memchr::memmem::find(&out[start..], b"\"metadata\":{") {
-                    out.drain(start + 1..start + at);
-                }
+                // Items of typed lists carry no kind of their own.
+                splice_item(value, revision, out);
             }
             Form::Whole => {
                 let mut object = self.parse(value, revision);

@@ -207,6 +207,17 @@ pub fn splice(stored: &[u8], revision: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&stored[at..]);
 }
 
+/// The same for an item of a list, which carries no kind and apiVersion of its own.
+pub fn splice_item(stored: &[u8], revision: u64, out: &mut Vec<u8>) {
+    match head(stored) {
+        Some(at) => {
+            out.push(b'{');
+            splice(&stored[at - METADATA.len()..], revision, out);
+        }
+        None => splice(stored, revision, out),
+    }
+}
+
 /// Where the metadata's first field begins.
 fn head(stored: &[u8]) -> Option<usize> {
     memchr::memmem::find(stored, METADATA).map(|i| i + METADATA.len())
@@ -235,6 +246,12 @@ mod tests {
         let back: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(back["metadata"]["resourceVersion"], "42");
         assert_eq!(back["data"], o.0["data"]);
+        let mut item = Vec::new();
+        splice_item(&bytes, 42, &mut item);
+        let item: Value = serde_json::from_slice(&item).unwrap();
+        assert_eq!(item["metadata"], back["metadata"]);
+        assert_eq!(item["data"], back["data"]);
+        assert!(item.get("kind").is_none());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use error::{Error, Result};
 pub use fs::{File, Fs, RealFs};
 pub use model::{
     Attrs, BackupInfo, Change, Collection, Describe, Entry, Event, Expect, Health, Key, Page, Range, Revision, Write,
-    Written,
+    Written, mark,
 };
 pub use options::{History, Options};
 pub use seal::{KeyId, KeyRing, Sealer};

@@ -44,6 +44,23 @@ pub struct Entry {
     pub revision: Revision,
     pub value: Bytes,
     pub attrs: Arc<Attrs>,
+    /// The union of [`mark`] over its labels: what lacks a wanted bit lacks the label, without a look at `attrs`.
+    pub marks: u64,
+}
+
+impl Entry {
+    pub fn new(revision: Revision, value: Bytes, attrs: Arc<Attrs>) -> Entry {
+        let marks = attrs.labels.iter().fold(0, |marks, (key, value)| marks | mark(key, value));
+        Entry { revision, value, attrs, marks }
+    }
+}
+
+/// Two of 64 bits for a label. A list that selects one in a hundred objects touches the memory of little more than those.
+pub fn mark(key: &str, value: &str) -> u64 {
+    let bytes = key.bytes().chain(std::iter::once(b'=')).chain(value.bytes());
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    (1 << (hash >> 58)) | (1 << ((hash >> 52) & 63))
 }
 
 /// Facts about a value that readers filter by without parsing it.

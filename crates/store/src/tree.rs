@@ -199,7 +199,7 @@ impl State {
     fn put(&mut self, shelf: &Collection, fed: Fed) -> u64 {
         let Fed { revision, key, change } = fed;
         let entry = match change {
-            Change::Put { value, attrs } => Some(Entry { revision, value: snug(value), attrs }),
+            Change::Put { value, attrs } => Some(Entry::new(revision, snug(value), attrs)),
             Change::Delete => None,
         };
         let version = entry.clone().map_or(Version::Gone(revision), Version::Live);

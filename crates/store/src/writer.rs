@@ -120,7 +120,7 @@ impl<J: Journal> Writer<J> {
         let entry = match &change {
             Change::Put { value, attrs } => {
                 group.bytes += value.len();
-                Some(Entry { revision, value: value.clone(), attrs: attrs.clone() })
+                Some(Entry::new(revision, value.clone(), attrs.clone()))
             }
             Change::Delete => None,
         };

@@ -102,7 +102,7 @@ impl Reading<'_> {
                 let fed = raw.fed(&mut self.names, &self.sealer, &self.options.describe)?;
                 match fed.change {
                     Change::Put { value, attrs } if fed.revision <= revision => {
-                        self.tree.load(fed.key, Entry { revision: fed.revision, value, attrs });
+                        self.tree.load(fed.key, Entry::new(fed.revision, value, attrs));
                     }
                     _ => misplaced = true,
                 }

@@ -113,7 +113,7 @@ impl Core {
                 (value, attrs)
             }
         };
-        Ok(Some(Entry { revision: kv.revision(), value, attrs }))
+        Ok(Some(Entry::new(kv.revision(), value, attrs)))
     }
 
     pub(super) fn cut_off(&self, why: Option<String>) {

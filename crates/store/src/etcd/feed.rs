@@ -57,7 +57,7 @@ async fn reload(core: &Core) -> Result<()> {
     news.sort_by_key(|(_, entry)| entry.revision);
     let mut changes: Vec<Fed> = news
         .into_iter()
-        .map(|(key, Entry { revision, value, attrs })| Fed { revision, key, change: Change::Put { value, attrs } })
+        .map(|(key, Entry { revision, value, attrs, .. })| Fed { revision, key, change: Change::Put { value, attrs } })
         .collect();
     for collection in core.tree.collections() {
         let all = Range { collection: &collection, prefix: "", after: None, limit: 0, at: None };
