@@ -10,10 +10,11 @@ use http::Response;
 use meta::Status;
 use meta::options::{ListOptions, Version};
 use serde_json::{Value, json};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Entry, Event, Range, Revision, Store, Watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -35,8 +36,10 @@ impl Call<'_> {
         let options = &filter.options;
         let timeout = options.timeout.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         let deadline = Instant::now() + timeout;
+        let bookmark_at = if options.bookmarks { next_bookmark(deadline) } else { None };
         let stream = Stream {
-            bookmark_at: options.bookmarks.then(|| next_bookmark(deadline)).flatten(),
+            timer: Box::pin(sleep_until(bookmark_at.unwrap_or(deadline))),
+            bookmark_at,
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
             stop: self.api.stop.child_token(),
@@ -116,6 +119,8 @@ struct Stream {
     store: Store,
     filter: Filter,
     renderer: Renderer,
+    /// Goes off at the next bookmark, or else at the deadline; one timer for the life of the watch.
+    timer: Pin<Box<Sleep>>,
     bookmark_at: Option<Instant>,
     mark_initial_end: bool,
     deadline: Instant,
@@ -180,10 +185,12 @@ impl Stream {
                 return Some(out.into());
             };
             self.pending.clear();
+            // Checked here, so that a busy watch, whose events are always ready, ends too.
+            if self.stop.is_cancelled() || Instant::now() >= self.deadline {
+                return None;
+            }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return None,
-                () = sleep_until(self.deadline) => return None,
                 moved = watch.next(BATCH, &mut self.pending) => match moved {
                     Ok(()) => {
                         if let Some(frame) = self.shared_frame() {
@@ -203,20 +210,18 @@ impl Stream {
                         return Some(out.into());
                     }
                 },
-                () = until(self.bookmark_at) => {
+                () = self.stop.cancelled() => return None,
+                () = self.timer.as_mut() => {
+                    if self.bookmark_at.take().is_none() {
+                        return None;
+                    }
                     self.bookmark_at = next_bookmark(self.deadline);
+                    self.timer.as_mut().reset(self.bookmark_at.unwrap_or(self.deadline));
                     bookmark(&self.renderer, watch.revision(), false, &mut out);
                     return Some(out.into());
                 }
             }
         }
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 
