@@ -20,7 +20,7 @@ lint: toolchain
 
 bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
 	cargo build --release -p muster -p muster-bench
-	target/release/muster-bench --muster target/release/muster $(FLAGS)
+	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree
 	tests/peers/ensure kube-apiserver kubectl etcd etcdctl >/dev/null
@@ -29,9 +29,10 @@ facts: ## rewrite the table of the built-in kinds from the Go modules of Kuberne
 	cd tools/facts && go run .
 
 fuzz: ## a longer run of the fuzz targets than the one in `make test`
-	MUSTER_FUZZ_ITERATIONS=2000000 cargo test --release -p muster-fuzz
+	MUSTER_FUZZ_INPUTS=2000000 cargo test --release -p muster-fuzz
 
 .PHONY: toolchain
 toolchain:
 	@command -v cargo >/dev/null || { echo "muster needs Rust 1.95 or newer (rustup)"; exit 1; }
 	@command -v cc >/dev/null || { apt-get update -qq && apt-get install -y -qq build-essential; }
+	@command -v cmake >/dev/null || { apt-get update -qq && apt-get install -y -qq cmake; } # aws-lc on some platforms

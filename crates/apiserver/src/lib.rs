@@ -145,7 +145,7 @@ impl Inner {
     /// Returns once the collection holds something newer than `since`, and moves `since` there.
     pub async fn changed(&self, collection: &Collection, since: &mut u64) {
         let revision = self.store.revision();
-        let after = if *since == 0 { revision } else { (*since).max(self.store.oldest()) };
+        let after = (*since).max(self.store.oldest());
         match self.store.watch(collection, "", after) {
             Ok(mut watch) => {
                 let mut seen = Vec::new();

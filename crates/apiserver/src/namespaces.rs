@@ -80,7 +80,8 @@ pub(crate) async fn ensure_system(api: &Inner) -> Result<(), Status> {
 /// Empties terminating namespaces and lets them go, until told to stop.
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
     let kind = api.inner.namespace_kind();
-    let mut since = 0;
+    // From before the first look, so that nothing falls between looking and waiting.
+    let mut since = api.inner.store.revision();
     while !stop.is_cancelled() {
         let mut waiting = false;
         for name in terminating(&api.inner, &kind) {

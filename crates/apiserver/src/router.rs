@@ -32,8 +32,9 @@ impl Api {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut trail = Trail { id: self.inner.uid(), user: None, verb: "", target: None };
-        let long = is_watch(&parts);
-        let work = self.inner.route(&parts, body, &mut trail);
+        let target = path::parse(parts.uri.path());
+        let long = is_watch(&parts, &target);
+        let work = self.inner.route(&parts, target, body, &mut trail);
         let result = if long {
             work.await
         } else {
@@ -85,13 +86,19 @@ struct Trail {
     target: Option<path::Resource>,
 }
 
-fn is_watch(parts: &Parts) -> bool {
-    parts.uri.path().contains("/watch/")
+fn is_watch(parts: &Parts, target: &Result<Target, path::Hostile>) -> bool {
+    matches!(target, Ok(Target::Resource(resource)) if resource.watch)
         || parts.uri.query().is_some_and(|q| Query::parse(Some(q)).flag("watch").unwrap_or_default())
 }
 
 impl Inner {
-    async fn route<B>(&self, parts: &Parts, body: B, trail: &mut Trail) -> Result<Response<Body>, Status>
+    async fn route<B>(
+        &self,
+        parts: &Parts,
+        target: Result<Target, path::Hostile>,
+        body: B,
+        trail: &mut Trail,
+    ) -> Result<Response<Body>, Status>
     where
         B: HttpBody + Send,
         B::Data: Send,
@@ -100,8 +107,7 @@ impl Inner {
         let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
         let user = self.options.authenticator.authenticate(peer, &parts.headers).map_err(refused)?;
         trail.user = Some(user.clone());
-        let target =
-            path::parse(parts.uri.path()).map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
+        let target = target.map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
         match &target {
             Target::Resource(resource) => {
                 let query = Query::parse(parts.uri.query());

@@ -280,6 +280,11 @@ impl Tree {
     /// Takes changes in revision order, then shows them all at once as `revision` (not below the last of them) and wakes watchers.
     /// A change not newer than what its key already has is skipped, so feeding again after a reconnect is harmless.
     pub fn feed(&self, changes: Vec<Fed>, revision: Revision) {
+        self.feed_then(changes, revision, || {});
+    }
+
+    /// The same; `shown` runs when readers see the changes and before watchers are woken: whoever wrote goes on while they catch up.
+    pub(crate) fn feed_then(&self, changes: Vec<Fed>, revision: Revision, shown: impl FnOnce()) {
         let _one = held!(self.feeding.lock());
         let mut touched: Vec<(Arc<Shelf>, Revision)> = Vec::new();
         for fed in changes {
@@ -295,6 +300,7 @@ impl Tree {
             self.superseded.fetch_add(superseded, Ordering::Relaxed);
         }
         self.revision.fetch_max(revision, Ordering::SeqCst);
+        shown();
         for (shelf, head) in touched {
             shelf.head.send_replace(head);
         }

@@ -137,13 +137,14 @@ impl<J: Journal> Writer<J> {
         match self.journal.append(&changes) {
             Ok(()) => {
                 self.healthy(Health::Ok);
-                self.tree.feed(changes, last);
-                for (answer, written) in answers {
-                    let _ = answer.send(Ok(written));
-                }
-                for (answer, current) in refused {
-                    let _ = answer.send(Err(Error::Conflict { current }));
-                }
+                self.tree.feed_then(changes, last, || {
+                    for (answer, written) in answers {
+                        let _ = answer.send(Ok(written));
+                    }
+                    for (answer, current) in refused {
+                        let _ = answer.send(Err(Error::Conflict { current }));
+                    }
+                });
             }
             Err(error) => {
                 tracing::error!(%error, writes = changes.len(), "a group of writes failed");
