@@ -212,9 +212,8 @@ impl Stream {
                 },
                 () = self.stop.cancelled() => return None,
                 () = self.timer.as_mut() => {
-                    if self.bookmark_at.take().is_none() {
-                        return None;
-                    }
+                    // No bookmark was due: it is the deadline.
+                    self.bookmark_at.take()?;
                     self.bookmark_at = next_bookmark(self.deadline);
                     self.timer.as_mut().reset(self.bookmark_at.unwrap_or(self.deadline));
                     bookmark(&self.renderer, watch.revision(), false, &mut out);
