@@ -515,6 +515,21 @@ mod tests {
         })
     }
 
+    /// Equal but for the last digit of floats, which serde_json rounds approximately and we exactly.
+    fn same(a: &Value, b: &Value) -> bool {
+        match (a, b) {
+            (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+            (Value::Object(a), Value::Object(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|((k, a), (l, b))| k == l && same(a, b))
+            }
+            (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+                let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+                a == b || ((a - b) / b).abs() < 1e-14
+            }
+            _ => a == b,
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_rendered_is_read_back(value in any_json()) {
@@ -534,7 +549,8 @@ mod tests {
             match (ours, theirs) {
                 (Ok(ours), Ok(theirs)) => {
                     // "-0" is an integer here, as in Go, and a float there.
-                    if !bytes.windows(2).any(|pair| pair == b"-0") { prop_assert_eq!(ours.value, theirs) }
+                    let minus_zero = bytes.windows(2).any(|pair| pair == b"-0");
+                    prop_assert!(minus_zero || same(&ours.value, &theirs), "{} {}", ours.value, theirs);
                 }
                 (Err(_), Err(_)) => {}
                 (Err(ours), Ok(_)) => prop_assert!(ours.message.contains("out of range"), "{}", ours.message),
