@@ -168,7 +168,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
 /// Aliases may repeat a little, never multiply: a kilobyte must not become a gigabyte, or seconds of work.
 fn yaml_limits() -> serde_saphyr::Options {
     serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: meta::json::MAX_DEPTH, max_aliases: 1_000, max_anchors: 1_000 },
+        budget: serde_saphyr::budget! { max_depth: 64, max_aliases: 1_000, max_anchors: 1_000 },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: 20_000,
             max_replay_stack_depth: 16,

@@ -7,6 +7,9 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
+/// Decoding recurses as deep as documents nest; unoptimised builds need several times what release builds do. Unused stack costs nothing.
+const STACK: usize = 16 << 20;
+
 /// Stopped and joined when dropped; the connections must have ended by then or they are cut.
 pub(super) struct Workers {
     threads: Vec<(Handle, JoinHandle<()>)>,
