@@ -25,8 +25,10 @@ impl Workers {
         for i in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let (handle, until) = (runtime.handle().clone(), stop.clone());
-            let thread =
-                thread::Builder::new().name(format!("serve-{i}")).spawn(move || runtime.block_on(until.cancelled()))?;
+            let thread = thread::Builder::new()
+                .name(format!("serve-{i}"))
+                .stack_size(STACK)
+                .spawn(move || runtime.block_on(until.cancelled()))?;
             threads.push((handle, thread));
         }
         Ok(Workers { threads, next: AtomicUsize::new(0), stop })
