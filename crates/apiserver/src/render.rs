@@ -164,7 +164,8 @@ pub fn respond(code: u16, encoding: Encoding, mut json: Vec<u8>) -> Response<Bod
 }
 
 fn to_yaml(json: &[u8]) -> String {
-    let value: Value = serde_json::from_slice(json).unwrap_or_default();
+    // Our own reader: serde_json would stop at half the depth that is accepted.
+    let value = meta::json::parse(json).map(|parsed| parsed.value).unwrap_or_default();
     serde_saphyr::to_string(&value).unwrap_or_default()
 }
 
@@ -208,7 +209,7 @@ pub fn indent(response: &mut Response<Body>) {
         response.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
     let packed = response.headers().contains_key(header::CONTENT_ENCODING);
     let Body::Full(Some(bytes)) = response.body() else { return };
-    if let (true, false, Ok(value)) = (json, packed, serde_json::from_slice::<Value>(bytes)) {
+    if let (true, false, Ok(value)) = (json, packed, meta::json::parse(bytes).map(|parsed| parsed.value)) {
         let pretty = serde_json::to_vec_pretty(&value).unwrap_or_default();
         *response.body_mut() = pretty.into();
     }
