@@ -151,12 +151,8 @@ impl Call<'_> {
 
     async fn create_by_update(&self, object: Object, dry_run: bool) -> Result<Response<Body>, Status> {
         if !matches!(object.resource_version(), "" | "0") {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: ",
-                self.key().item,
-                object.uid()
-            );
-            return Err(Status::conflict(self.kind.resource(), self.name, &why));
+            let why = "the object does not exist any more; leave out its resourceVersion to create it anew";
+            return Err(Status::conflict(self.kind.resource(), self.name, why));
         }
         let stored = self.api.create(&self.kind, self.namespace, object, dry_run).await?;
         Ok(self.answer(201, &stored))
