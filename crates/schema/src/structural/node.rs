@@ -1,0 +1,124 @@
+//! One place in a structural schema, compiled: what the values there are made of.
+
+use serde_json::Value;
+
+/// What a node's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Object,
+    List,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    IntOrString,
+    /// No type: anything goes (x-kubernetes-preserve-unknown-fields without a type).
+    Any,
+}
+
+/// How the items of a list are told apart (x-kubernetes-list-type).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// By the values of these fields.
+    Map(Vec<String>),
+}
+
+/// What stands behind the keys of an object that are no properties.
+#[derive(Debug)]
+pub enum Additional {
+    /// `additionalProperties: true` (or `false`, which Kubernetes treats alike when it walks): values of unknown shape.
+    Untyped,
+    Typed(Box<Node>),
+}
+
+#[derive(Debug)]
+pub struct Node {
+    pub(super) kind: Kind,
+    /// Sorted by name.
+    pub(super) properties: Vec<(String, Node)>,
+    pub(super) additional: Option<Additional>,
+    pub(super) items: Option<Box<Node>>,
+    pub(super) list_type: ListType,
+    pub(super) atomic_map: bool,
+    pub(super) nullable: bool,
+    pub(super) preserve_unknown: bool,
+    pub(super) embedded: bool,
+    pub(super) default: Option<Value>,
+}
+
+impl Node {
+    /// A node that knows nothing of its values and keeps them all.
+    pub(super) fn untyped(kind: Kind) -> Self {
+        Self {
+            kind,
+            properties: Vec::new(),
+            additional: None,
+            items: None,
+            list_type: ListType::Atomic,
+            atomic_map: false,
+            nullable: false,
+            preserve_unknown: true,
+            embedded: false,
+            default: None,
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// All declared properties, sorted by name.
+    pub fn properties(&self) -> impl ExactSizeIterator<Item = (&str, &Node)> {
+        self.properties.iter().map(|(name, node)| (name.as_str(), node))
+    }
+
+    pub fn property(&self, name: &str) -> Option<&Node> {
+        let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        Some(&self.properties[at].1)
+    }
+
+    pub fn additional(&self) -> Option<&Additional> {
+        self.additional.as_ref()
+    }
+
+    /// The node of a field, declared or additional.
+    pub fn field(&self, name: &str) -> Option<&Node> {
+        self.property(name).or(match &self.additional {
+            Some(Additional::Typed(node)) => Some(node),
+            _ => None,
+        })
+    }
+
+    pub fn items(&self) -> Option<&Node> {
+        self.items.as_deref()
+    }
+
+    pub fn list_type(&self) -> &ListType {
+        &self.list_type
+    }
+
+    /// x-kubernetes-map-type: atomic.
+    pub fn atomic_map(&self) -> bool {
+        self.atomic_map
+    }
+
+    pub fn nullable(&self) -> bool {
+        self.nullable
+    }
+
+    pub fn preserve_unknown(&self) -> bool {
+        self.preserve_unknown
+    }
+
+    /// x-kubernetes-embedded-resource: has apiVersion, kind and metadata of its own.
+    pub fn embedded(&self) -> bool {
+        self.embedded
+    }
+
+    pub fn default(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+}
