@@ -114,20 +114,13 @@ pub fn check(
     duplicates: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Misfit> {
-    let mut value = Value::Object(std::mem::take(&mut object.0));
-    let facts = schema::Facts::builtin();
-    let outcome = match facts.kind(&kind.group, &kind.version, &kind.kind) {
-        Some(ty) => schema::decode(facts, ty, &mut value).map(|d| d.unknown),
-        None => Ok(Vec::new()),
+    let unknown = kind.conform(object)?;
+    let unknown = unknown.iter().map(|p| format!("unknown field {p:?}"));
+    let duplicates = duplicates.iter().map(|p| format!("duplicate field {p:?}"));
+    let found: Vec<String> = match kind.custom {
+        None => unknown.chain(duplicates).collect(),
+        Some(_) => duplicates.chain(unknown).collect(),
     };
-    object.0 = match value {
-        Value::Object(map) => map,
-        _ => Default::default(),
-    };
-    let unknown = outcome?;
-    let found: Vec<String> = (unknown.iter().map(|p| format!("unknown field {p:?}")))
-        .chain(duplicates.iter().map(|p| format!("duplicate field {p:?}")))
-        .collect();
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(found),

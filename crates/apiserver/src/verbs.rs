@@ -7,7 +7,7 @@ use crate::negotiate::{self, Answer, Encoding, Form};
 use crate::objects::{Deleted, Part, Stored};
 use crate::path::Verb;
 use crate::render::{self, Include};
-use crate::{Inner, patch};
+use crate::{Inner, definitions, patch};
 use auth::Authorized;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -38,6 +38,11 @@ impl Call<'_> {
     /// Does it, and adds the warnings to whatever the answer is.
     pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
         let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        if verb.writes() && definitions::is_definition(&self.kind) && response.status().is_success() {
+            // What is defined is served before anybody is told that it is defined.
+            self.api.definitions.settled().await;
+        }
+        render::warn(&mut response, self.kind.warnings());
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }
@@ -166,7 +171,7 @@ impl Call<'_> {
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
+        let patch = patch::Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
         if options.force {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));

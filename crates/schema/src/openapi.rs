@@ -10,6 +10,7 @@ mod words;
 use serde_json::{Map, Value, json};
 
 use crate::facts::Facts;
+use crate::structural::Schema;
 
 pub use gnostic::v2_protobuf;
 
@@ -29,6 +30,23 @@ pub struct Resource<'a> {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verbs: &'a [&'a str],
     pub subresources: Vec<Subresource<'a>>,
+    /// Its shape, when the facts table does not hold it.
+    pub defined: Option<Defined<'a>>,
+}
+
+/// A kind that a CustomResourceDefinition defines.
+#[derive(Clone, Copy, Debug)]
+pub struct Defined<'a> {
+    pub list_kind: &'a str,
+    pub schema: &'a Schema,
+    /// Dotted paths of the fields that selectors may name.
+    pub selectable: &'a [String],
+}
+
+impl Resource<'_> {
+    fn list_kind(&self) -> String {
+        self.defined.map_or_else(|| format!("{}List", self.kind), |d| d.list_kind.to_owned())
+    }
 }
 
 /// A subresource, with the kind its bodies have (often the resource's own).
