@@ -15,7 +15,9 @@ pub enum Wrong {
     NotSupported,
     Forbidden,
     TooLong,
+    TooMany,
     TypeInvalid,
+    Internal,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,14 +45,23 @@ impl FieldError {
         Self::new(Wrong::Forbidden, field, None, detail)
     }
     pub fn too_long(field: impl Into<String>, max: usize) -> Self {
-        Self::new(Wrong::TooLong, field, None, format!("may not be more than {max} bytes"))
+        let bytes = if max == 1 { "byte" } else { "bytes" };
+        Self::new(Wrong::TooLong, field, None, format!("may not be more than {max} {bytes}"))
+    }
+    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        Self::new(Wrong::TooMany, field, Some(actual.into()), format!("must have at most {max} {items}"))
+    }
+    pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Internal, field, None, detail)
     }
     pub fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::TypeInvalid, field, Some(value.into()), detail)
     }
     pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
-        Self::new(Wrong::NotSupported, field, Some(value.into()), format!("supported values: {}", list.join(", ")))
+        let detail = if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
+        Self::new(Wrong::NotSupported, field, Some(value.into()), detail)
     }
 
     /// The cause's reason, as clients match on it.
@@ -63,7 +74,9 @@ impl FieldError {
             Wrong::NotSupported => "FieldValueNotSupported",
             Wrong::Forbidden => "FieldValueForbidden",
             Wrong::TooLong => "FieldValueTooLong",
+            Wrong::TooMany => "FieldValueTooMany",
             Wrong::TypeInvalid => "FieldValueTypeInvalid",
+            Wrong::Internal => "InternalError",
         }
     }
 
@@ -77,6 +90,8 @@ impl FieldError {
             Wrong::NotSupported => "Unsupported value",
             Wrong::Forbidden => "Forbidden",
             Wrong::TooLong => "Too long",
+            Wrong::TooMany => "Too many",
+            Wrong::Internal => "Internal error",
         };
         let mut out = what.to_owned();
         if let Some(value) = &self.value {

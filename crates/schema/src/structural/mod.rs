@@ -1,9 +1,23 @@
 //! Structural schemas of custom resources: one version's schema, compiled once, then asked for every object.
 
+mod check;
+mod compile;
+mod correlate;
+mod default;
+mod embedded;
+mod format;
+mod lists;
 mod node;
+mod openapi;
+mod path;
+mod pattern;
+pub(crate) mod props;
+mod prune;
+mod view;
 
 use meta::FieldErrors;
 pub use node::{Additional, Kind, ListType, Node};
+use path::Path;
 use serde_json::{Map, Value, json};
 
 /// One version's schema.
@@ -17,39 +31,75 @@ pub struct Schema {
 impl Schema {
     /// `props` is a JSONSchemaProps value that passed `crd::validate`.
     pub fn compile(props: &Value) -> Result<Self, FieldErrors> {
-        Ok(Self { root: Node::untyped(Kind::Object), props: props.clone() })
+        let root = compile::Compiler::new().node(compile::object(props)?, 0)?;
+        Ok(Self { root, props: props.clone() })
     }
 
     /// Keeps everything and asks for nothing: x-kubernetes-preserve-unknown-fields at the root.
     pub fn preserve_all() -> Self {
         let props = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        Self { root: Node::untyped(Kind::Object), props }
+        Self { root: Node::keeping_all(Kind::Object), props }
     }
 
     /// Drops what the schema does not know and returns the paths of it, sorted: `spec.foo`, `spec.list[0].bar`.
-    pub fn prune(&self, _object: &mut Map<String, Value>) -> Vec<String> {
-        Vec::new()
+    /// `apiVersion`, `kind` and `metadata` of the object stay as they are; embedded metadata loses what ObjectMeta does not have.
+    pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
+        prune::prune(&self.root, object)
     }
 
     /// Fills in defaults; nulls that mean nothing are dropped first.
-    pub fn default(&self, _object: &mut Map<String, Value>) {}
+    pub fn default(&self, object: &mut Map<String, Value>) {
+        default::object(object, &self.root);
+    }
 
     /// Everything that is wrong with an object; `old` is the stored one on update.
-    pub fn validate(&self, _object: &Map<String, Value>, _old: Option<&Map<String, Value>>) -> FieldErrors {
-        Vec::new()
+    pub fn validate(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
+        let mut errors = match old {
+            None => check::check(&self.root, object.into(), ""),
+            Some(old) => check::check_update(&self.root, object.into(), old.into(), ""),
+        };
+        embedded::fields(object, &self.root, &Path::Root, &mut errors);
+        self.finish(object, old, errors)
+    }
+
+    /// As `validate`, for an update of the status alone: the rest of the object stands as it was.
+    pub fn validate_status(&self, object: &Map<String, Value>, old: &Map<String, Value>) -> FieldErrors {
+        let mut errors = Vec::new();
+        if let (Some(node), Some(status)) = (self.root.property("status"), object.get("status")) {
+            errors = match old.get("status") {
+                None => check::check(node, status.into(), "status"),
+                Some(old) => check::check_update(node, status.into(), old.into(), "status"),
+            };
+        }
+        self.finish(object, Some(old), errors)
+    }
+
+    /// What holds between values: lists without repetitions.
+    fn finish(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>, mut errors: FieldErrors) -> FieldErrors {
+        let repeats = |object| {
+            let mut errors = Vec::new();
+            lists::object(object, &self.root, &Path::Root, &mut errors);
+            errors
+        };
+        let repeated = repeats(object);
+        // Lists that held repetitions before may go on doing so.
+        if !repeated.is_empty() && old.is_none_or(|old| repeats(old).is_empty()) {
+            errors.extend(repeated);
+        }
+        errors
     }
 
     pub fn root(&self) -> &Node {
         &self.root
     }
 
-    /// The schema as OpenAPI v3 publishes it.
+    /// The schema as OpenAPI v3 publishes it, without `x-kubernetes-group-version-kind`.
     pub fn openapi_v3(&self) -> Value {
-        self.props.clone()
+        openapi::v3(&self.props)
     }
 
-    /// The schema as OpenAPI v2 publishes it.
+    /// The schema as OpenAPI v2 publishes it, without `x-kubernetes-group-version-kind`.
     pub fn openapi_v2(&self) -> Value {
-        self.props.clone()
+        openapi::v2(&self.props)
     }
 }

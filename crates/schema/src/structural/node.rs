@@ -1,6 +1,9 @@
 //! One place in a structural schema, compiled: what the values there are made of.
 
+use regex::Regex;
 use serde_json::Value;
+
+use super::format::Format;
 
 /// What a node's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +32,8 @@ pub enum ListType {
 /// What stands behind the keys of an object that are no properties.
 #[derive(Debug)]
 pub enum Additional {
-    /// `additionalProperties: true` (or `false`, which Kubernetes treats alike when it walks): values of unknown shape.
-    Untyped,
+    /// `additionalProperties: true`, or `false`, which forbids them but prunes nothing.
+    Untyped { allowed: bool },
     Typed(Box<Node>),
 }
 
@@ -47,11 +50,53 @@ pub struct Node {
     pub(super) preserve_unknown: bool,
     pub(super) embedded: bool,
     pub(super) default: Option<Value>,
+    pub(super) checks: Option<Box<Checks>>,
+    pub(super) below: Below,
+}
+
+/// What values must fulfil beyond their type.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    pub format: Option<(Format, String)>,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub multiple_of: Option<f64>,
+    pub max_length: Option<i64>,
+    pub min_length: Option<i64>,
+    pub pattern: Option<Regex>,
+    /// The pattern as its author wrote it, for messages.
+    pub pattern_source: String,
+    pub max_items: Option<i64>,
+    pub min_items: Option<i64>,
+    pub max_properties: Option<i64>,
+    pub min_properties: Option<i64>,
+    pub enumeration: Vec<Value>,
+    pub required: Vec<String>,
+    pub all_of: Vec<Node>,
+    pub any_of: Vec<Node>,
+    pub one_of: Vec<Node>,
+    pub not: Option<Box<Node>>,
+}
+
+/// What occurs at a node or anywhere below it, so that walks pass over the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Below {
+    pub embedded: bool,
+    /// Lists of type set or map.
+    pub keyed: bool,
+}
+
+impl Below {
+    pub fn and(self, other: Self) -> Self {
+        Self { embedded: self.embedded || other.embedded, keyed: self.keyed || other.keyed }
+    }
 }
 
 impl Node {
     /// A node that knows nothing of its values and keeps them all.
-    pub(super) fn untyped(kind: Kind) -> Self {
+    pub(super) fn keeping_all(kind: Kind) -> Self {
         Self {
             kind,
             properties: Vec::new(),
@@ -63,6 +108,8 @@ impl Node {
             preserve_unknown: true,
             embedded: false,
             default: None,
+            checks: None,
+            below: Below::default(),
         }
     }
 
