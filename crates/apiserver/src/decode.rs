@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use meta::options::FieldValidation;
-use meta::{Object, Status};
+use meta::{FieldError, Object, Status};
 use serde_json::Value;
 use std::pin::pin;
 
@@ -68,7 +68,15 @@ pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldVali
     let value = if value.is_null() { Value::Object(Default::default()) } else { value };
     let mut object = Object::from_value(value)
         .ok_or_else(|| unrecognized("couldn't get version/kind; json parse error: the body is not an object".into()))?;
-    check_type(kind, &mut object)?;
+    if kind.custom.is_some() {
+        if object.kind().is_empty() {
+            let text = String::from_utf8_lossy(bytes);
+            return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", summary(bytes))));
+        }
+        check_custom_type(kind, &object)?;
+    } else {
+        check_type(kind, &mut object)?;
+    }
     let cannot = |e: Misfit| {
         let (kind, version) = (&kind.kind, &kind.version);
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {e}"))
@@ -96,6 +104,33 @@ fn check_type(kind: &Kind, object: &mut Object) -> Result<(), Status> {
     }
     object.set_type(&api_version, name);
     Ok(())
+}
+
+/// The type of a custom resource must be stated.
+pub fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), Status> {
+    let api_version = kind.api_version();
+    if object.api_version() != api_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({api_version})",
+            object.api_version()
+        )));
+    }
+    if object.kind() != kind.kind {
+        let e = FieldError::invalid("kind", object.kind(), format!("must be {}", kind.kind));
+        return Err(Status::invalid(&kind.group, object.kind(), object.name(), &[e]));
+    }
+    Ok(())
+}
+
+/// The beginning of a body as errors show it: text, or bytes in hexadecimal.
+fn summary(bytes: &[u8]) -> String {
+    const MOST: usize = 30;
+    let (start, more) = if bytes.len() > MOST { (&bytes[..MOST], " ...") } else { (bytes, "") };
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        Some(_) => format!("{}{more}", start.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
 }
 
 /// Why an object does not fit its kind.

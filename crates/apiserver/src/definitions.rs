@@ -268,7 +268,9 @@ impl Known {
 }
 
 fn parse(entry: &Entry) -> Option<Object> {
-    Object::from_value(meta::json::parse(&entry.value).ok()?.value)
+    let mut object = Object::from_value(meta::json::parse(&entry.value).ok()?.value)?;
+    object.set_revision(entry.revision);
+    Some(object)
 }
 
 /// Definitions on their way out, each emptied by a task of its own.

@@ -57,7 +57,9 @@ impl Patch {
         };
         let mut object = Object::from_value(patched.map_err(refused)?)
             .ok_or_else(|| Status::unprocessable("the patch does not leave an object behind"))?;
-        if object.kind() != kind.kind || object.api_version() != kind.api_version() {
+        if kind.custom.is_some() {
+            decode::check_custom_type(kind, &object)?;
+        } else if object.kind() != kind.kind || object.api_version() != kind.api_version() {
             return Err(unfit("kind and apiVersion may not be changed"));
         }
         let warnings =

@@ -197,6 +197,9 @@ impl Call<'_> {
                 self.name
             )));
         }
+        if self.kind.custom.is_some() {
+            return self.check_name(desired);
+        }
         self.check_namespace(desired)
     }
 
