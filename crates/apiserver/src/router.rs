@@ -172,13 +172,16 @@ impl Inner {
         B::Data: Send,
         B::Error: std::fmt::Display,
     {
-        let registry = &self.served.get().registry;
+        let served = self.served.get();
+        let registry = &served.registry;
         let found = registry
             .find(&target.group, &target.version, &target.resource)
             .filter(|kind| kind.namespaced || target.namespace.is_empty())
             .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
             .filter(|kind| kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all());
         let Some(kind) = found else {
+            // Clients that still send while they are answered may lose the answer.
+            let _ = decode::read(&parts.headers, body).await;
             // A group that is not built in is nobody's: there is no page.
             let known = registry.is_builtin_group(&target.group);
             return if known { Err(Status::no_such_resource()) } else { Ok(render::no_page()) };
