@@ -24,6 +24,8 @@ pub use node::{Additional, Kind, ListType, Node};
 use path::{NOWHERE, Path};
 use serde_json::{Map, Value, json};
 
+use crate::openapi::Style;
+
 /// One version's schema.
 #[derive(Debug)]
 pub struct Schema {
@@ -111,14 +113,14 @@ impl Schema {
         &self.root
     }
 
-    /// The schema as OpenAPI v3 publishes it, without `x-kubernetes-group-version-kind`.
+    /// The schema as OpenAPI v3 publishes it, without `x-kubernetes-group-version-kind`, which only the server knows.
     pub fn openapi_v3(&self) -> Value {
-        openapi::v3(&self.props)
+        openapi::kind(&self.props, Style::V3)
     }
 
     /// The schema as OpenAPI v2 publishes it, without `x-kubernetes-group-version-kind`.
     pub fn openapi_v2(&self) -> Value {
-        openapi::v2(&self.props)
+        openapi::kind(&self.props, Style::V2)
     }
 }
 
