@@ -5,7 +5,7 @@
 mod components;
 mod gnostic;
 mod paths;
-mod words;
+pub(crate) mod words;
 
 use serde_json::{Map, Value, json};
 
@@ -59,6 +59,9 @@ pub struct Subresource<'a> {
     pub verbs: &'a [&'a str],
 }
 
+/// The component every resource's metadata refers to.
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     V2,
@@ -66,7 +69,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    fn reference(self, component: &str) -> String {
+    pub(crate) fn reference(self, component: &str) -> String {
         match self {
             Style::V2 => format!("#/definitions/{component}"),
             Style::V3 => format!("#/components/schemas/{component}"),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use meta::field::{float as go_float, quoted};
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Number, Value};
 
@@ -159,7 +160,7 @@ impl Checker<'_> {
 
     /// Failed alternatives are not told of a place but of the whole.
     fn composite(self, path: &Path<'_>, why: &str, out: &mut Outcome) {
-        let text = format!("{} {why}", Value::String(path.dotted()));
+        let text = format!("{} {why}", quoted(&path.dotted()));
         out.errors.push(FieldError::invalid(self.place(""), "", text));
     }
 
@@ -243,7 +244,7 @@ impl Checker<'_> {
             out.matches += 1;
             if !format.fits(text) {
                 let place = path.dotted();
-                let why = format!("{place} in body must be of type {name}: {}", Value::from(text));
+                let why = format!("{place} in body must be of type {name}: {}", quoted(text));
                 out.errors.push(FieldError::type_invalid(self.place(&place), text, why));
             }
         }
@@ -253,17 +254,14 @@ impl Checker<'_> {
         let told = || Value::Number(number.clone());
         let number = num(number);
         if let Some(factor) = checks.multiple_of {
-            let (positive, multiple, shown) = match number {
-                Num::Int(int) => {
-                    let factor = factor as i64;
-                    (factor > 0, factor > 0 && int % factor == 0, factor.to_string())
-                }
+            let (factor, multiple) = match number {
+                Num::Int(int) => (factor.trunc(), int.checked_rem(factor as i64) == Some(0)),
                 Num::Float(float) => {
-                    let times = if factor < 1.0 { 1.0 / factor * float } else { float / factor };
-                    (factor > 0.0, integral(times), go_float(factor))
+                    (factor, integral(if factor < 1.0 { 1.0 / factor * float } else { float / factor }))
                 }
             };
-            if !positive {
+            let shown = bound(number, factor);
+            if factor <= 0.0 {
                 let name = path.dotted();
                 let why = format!("factor MultipleOf declared for {name} must be positive: {shown}");
                 out.errors.push(FieldError::invalid(self.place(&name), factor, why));
@@ -453,16 +451,4 @@ fn bound(number: Num, limit: f64) -> String {
         Num::Int(_) => (limit as i64).to_string(),
         Num::Float(_) => go_float(limit),
     }
-}
-
-/// As Go prints floats: shortest digits, with an exponent below 1e-4 and from 1e21 on.
-fn go_float(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..21).contains(&exponent) {
-        return float.to_string();
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::format::Format;
 use super::node::{Additional, Below, Checks, Kind, ListType, Node};
 use super::pattern;
+use super::prune;
 use super::props::{AdditionalProps, Props};
+use super::rules::{self, Fault, Rule};
 
 /// Far beyond any schema people write, well within the stack.
 const MAX_DEPTH: usize = 128;
@@ -17,11 +19,17 @@ const MAX_DEPTH: usize = 128;
 pub(super) struct Compiler {
     patterns: HashMap<String, Regex>,
     allowance: usize,
+    /// For judging a schema: rules that do not compile are passed over, defaults stay as they were written.
+    lenient: bool,
 }
 
 impl Compiler {
     pub fn new() -> Self {
-        Self { patterns: HashMap::new(), allowance: pattern::ALLOWANCE }
+        Self { patterns: HashMap::new(), allowance: pattern::ALLOWANCE, lenient: false }
+    }
+
+    pub fn lenient() -> Self {
+        Self { lenient: true, ..Self::new() }
     }
 
     pub fn node(&mut self, props: Props<'_>, depth: usize) -> Result<Node, FieldErrors> {
@@ -58,9 +66,16 @@ impl Compiler {
             embedded: props.embedded(),
             default: props.get("default").cloned(),
             checks: self.checks(props, depth)?,
+            rules: rules(props, depth == 0, self.lenient)?,
             below: Below::default(),
         };
         node.below = below(&node);
+        if !self.lenient
+            && let Some(mut default) = node.default.take()
+        {
+            prune::value(&node, &mut default, true);
+            node.default = Some(default);
+        }
         Ok(node)
     }
 
@@ -133,8 +148,30 @@ fn kind(props: Props<'_>) -> Kind {
     }
 }
 
+/// The rules of one place. Values whose shape is unknown have none.
+fn rules(props: Props<'_>, root: bool, lenient: bool) -> Result<Vec<Rule>, FieldErrors> {
+    let written = props.schemas("x-kubernetes-validations");
+    if written.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(decl) = rules::declare(props, root || props.embedded()) else { return Ok(Vec::new()) };
+    let fault = |why: String| vec![FieldError::invalid("x-kubernetes-validations", "", why)];
+    let compiled = written.into_iter().filter_map(|rule| rules::compile(rule, props, &decl));
+    let compiled = compiled.filter(|rule| !lenient || rule.is_ok());
+    compiled
+        .map(|rule| match rule {
+            Ok(rule) => Ok(rule),
+            Err(Fault::Rule(why) | Fault::Message(_, why)) => Err(fault(why)),
+        })
+        .collect()
+}
+
 fn below(node: &Node) -> Below {
-    let own = Below { embedded: node.embedded, keyed: node.list_type != ListType::Atomic };
+    let own = Below {
+        embedded: node.embedded,
+        keyed: node.list_type != ListType::Atomic,
+        rules: !node.rules.is_empty(),
+    };
     let additional = match &node.additional {
         Some(Additional::Typed(node)) => Some(&**node),
         _ => None,

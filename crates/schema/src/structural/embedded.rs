@@ -23,6 +23,9 @@ pub(super) fn coerce(map: &mut Map<String, Value>, path: &Path<'_>, told: &mut V
 fn read(metadata: &mut Value) -> Result<Vec<String>, String> {
     let facts = Facts::builtin();
     let Some(ty) = facts.named("meta/v1.ObjectMeta") else { return Ok(Vec::new()) };
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
     let decoded = decode(facts, ty, metadata).map_err(|mismatch| mismatch.to_string())?;
     if let Some(map) = metadata.as_object_mut()
         && map.get("creationTimestamp").is_some_and(Value::is_null)
@@ -81,13 +84,24 @@ pub(super) fn resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut F
             Some(Value::String(text)) => errors.extend(
                 type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)),
             ),
-            Some(other) => errors.push(FieldError::invalid(field, other.clone(), "must be a string")),
+            Some(other) => errors.push(FieldError::invalid(field, other.clone(), NO_TEXT)),
         }
     }
     if let Some(metadata) = map.get("metadata") {
         self::metadata(metadata, &path.field("metadata"), errors);
     }
 }
+
+/// The first resource in the object that could not even be read.
+pub(super) fn malformed(map: &Map<String, Value>, node: &Node, path: &Path<'_>) -> Option<FieldError> {
+    let mut errors = Vec::new();
+    fields(map, node, path, &mut errors);
+    errors.into_iter().find(|error| error.detail == NO_TEXT || error.detail.starts_with(NOT_READ))
+}
+
+const NO_TEXT: &str = "must be a string";
+/// How reading into a type fails.
+const NOT_READ: &str = "json: ";
 
 fn type_meta(key: &str, text: &str) -> Option<String> {
     if key == "apiVersion" {

@@ -4,21 +4,27 @@ mod check;
 mod compile;
 mod correlate;
 mod default;
+pub(crate) mod defaults;
 mod embedded;
+pub(crate) mod evaluate;
 mod format;
 mod lists;
 mod node;
 mod openapi;
-mod path;
-mod pattern;
+pub(crate) mod path;
+pub(crate) mod pattern;
 pub(crate) mod props;
 mod prune;
+pub(crate) mod rules;
 mod view;
 
-use meta::FieldErrors;
+use meta::field::Wrong;
+use meta::{FieldError, FieldErrors};
 pub use node::{Additional, Kind, ListType, Node};
-use path::Path;
+use path::{NOWHERE, Path};
 use serde_json::{Map, Value, json};
+
+use crate::openapi::Style;
 
 /// One version's schema.
 #[derive(Debug)]
@@ -39,6 +45,11 @@ impl Schema {
     pub fn preserve_all() -> Self {
         let props = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Self { root: Node::keeping_all(Kind::Object), props }
+    }
+
+    /// An embedded resource that cannot be read at all: the request is bad, not just invalid (400: "… cannot be handled as a …: {error}").
+    pub fn malformed(&self, object: &Map<String, Value>) -> Option<FieldError> {
+        embedded::malformed(object, &self.root, &Path::Root)
     }
 
     /// Drops what the schema does not know and returns the paths of it, sorted: `spec.foo`, `spec.list[0].bar`.
@@ -74,7 +85,7 @@ impl Schema {
         self.finish(object, Some(old), errors)
     }
 
-    /// What holds between values: lists without repetitions.
+    /// What holds between values: lists without repetitions, and rules.
     fn finish(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>, mut errors: FieldErrors) -> FieldErrors {
         let repeats = |object| {
             let mut errors = Vec::new();
@@ -86,6 +97,15 @@ impl Schema {
         if !repeated.is_empty() && old.is_none_or(|old| repeats(old).is_empty()) {
             errors.extend(repeated);
         }
+        if self.root.below.rules {
+            if errors.iter().any(blocks_rules) {
+                let why = "some validation rules were not checked because the object was invalid; \
+                           correct the existing errors to complete validation";
+                errors.push(FieldError::invalid(NOWHERE, Value::Null, why));
+            } else {
+                evaluate::object(&self.root, object, old, &mut errors);
+            }
+        }
         errors
     }
 
@@ -93,13 +113,24 @@ impl Schema {
         &self.root
     }
 
-    /// The schema as OpenAPI v3 publishes it, without `x-kubernetes-group-version-kind`.
+    /// The schema as OpenAPI v3 publishes it, without `x-kubernetes-group-version-kind`, which only the server knows.
     pub fn openapi_v3(&self) -> Value {
-        openapi::v3(&self.props)
+        openapi::kind(&self.props, Style::V3)
     }
 
     /// The schema as OpenAPI v2 publishes it, without `x-kubernetes-group-version-kind`.
     pub fn openapi_v2(&self) -> Value {
-        openapi::v2(&self.props)
+        openapi::kind(&self.props, Style::V2)
     }
+}
+
+/// Rules are written for values of their type and within their limits.
+fn blocks_rules(error: &FieldError) -> bool {
+    use Wrong::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+    matches!(error.wrong, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+}
+
+/// Whether values of a string format are checked.
+pub(crate) fn is_checked(format: &str) -> bool {
+    format::Format::named(format).is_some()
 }

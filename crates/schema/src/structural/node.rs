@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::format::Format;
+use super::rules::Rule;
 
 /// What a node's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct Node {
     pub(super) embedded: bool,
     pub(super) default: Option<Value>,
     pub(super) checks: Option<Box<Checks>>,
+    pub(super) rules: Vec<Rule>,
     pub(super) below: Below,
 }
 
@@ -86,11 +88,16 @@ pub(super) struct Below {
     pub embedded: bool,
     /// Lists of type set or map.
     pub keyed: bool,
+    pub rules: bool,
 }
 
 impl Below {
     pub fn and(self, other: Self) -> Self {
-        Self { embedded: self.embedded || other.embedded, keyed: self.keyed || other.keyed }
+        Self {
+            embedded: self.embedded || other.embedded,
+            keyed: self.keyed || other.keyed,
+            rules: self.rules || other.rules,
+        }
     }
 }
 
@@ -109,6 +116,7 @@ impl Node {
             embedded: false,
             default: None,
             checks: None,
+            rules: Vec::new(),
             below: Below::default(),
         }
     }

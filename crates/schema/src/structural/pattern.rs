@@ -15,7 +15,7 @@ pub(crate) const ALLOWANCE: usize = 256 << 20;
 
 /// Compiles a Go pattern and charges `allowance` for it. The error is worded as Go's `regexp` words it, where we know how.
 pub(crate) fn compile(pattern: &str, allowance: &mut usize) -> Result<Regex, String> {
-    let translated = translate(pattern);
+    let translated = translate(pattern).map_err(|why| format!("error parsing regexp: {why}"))?;
     let build = |limit| RegexBuilder::new(&translated).size_limit(limit).dfa_size_limit(MATCHER).build();
     let (regex, size) = match build(SMALL) {
         Err(regex::Error::CompiledTooBig(_)) => (build(LARGE), LARGE),
@@ -42,6 +42,14 @@ fn in_go_words(pattern: &str, error: &regex::Error) -> String {
             let at = ["(?=", "(?!", "(?<"].iter().find(|part| pattern.contains(**part)).unwrap_or(&"(?");
             format!("invalid or unsupported Perl syntax: `{at}`")
         }
+        _ if reason.starts_with("invalid character class range") => {
+            format!("invalid character class range: `{}`", pattern.trim_matches(['[', ']']))
+        }
+        _ if reason.contains("Unicode") => {
+            let from = pattern.find(r"\p").or_else(|| pattern.find(r"\P")).unwrap_or_default();
+            let to = pattern[from..].find('}').map_or(pattern.len(), |end| from + end + 1);
+            format!("invalid character class range: `{}`", &pattern[from..to])
+        }
         _ if reason.starts_with("Compiled regex exceeds") => "expression too large".to_owned(),
         _ if reason.contains("escape sequence") => format!("invalid escape sequence: `{pattern}`"),
         _ => format!("{reason}: `{pattern}`"),
@@ -52,24 +60,51 @@ fn in_go_words(pattern: &str, error: &regex::Error) -> String {
 type Chars<'a> = Peekable<CharIndices<'a>>;
 
 /// Go's classes are ASCII, its `{` and `[` are literal where they open nothing, and it knows no set operations.
-fn translate(pattern: &str) -> String {
+/// It refuses repetitions of repetitions, and long ones.
+fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.char_indices().peekable();
+    let mut repeated_from = None;
     while let Some((at, c)) = chars.next() {
+        let mut repetition = None;
         match c {
-            '\\' => escape(pattern, &mut chars, &mut out),
-            '[' => class(pattern, &mut chars, &mut out),
-            '{' if !opens_repetition(&pattern[at..]) => out.push_str(r"\{"),
+            '\\' => escape(pattern, &mut chars, &mut out)?,
+            '[' => class(pattern, &mut chars, &mut out)?,
+            '*' | '+' | '?' if !out.ends_with('(') && !out.is_empty() => {
+                out.push(c);
+                repetition = Some(at + 1);
+            }
+            '{' => match repeats(&pattern[at..]) {
+                None => out.push_str(r"\{"),
+                Some((length, allowed)) => {
+                    let text = &pattern[at..at + length];
+                    if !allowed {
+                        return Err(format!("invalid repeat count: `{text}`"));
+                    }
+                    out.push_str(text);
+                    while chars.next_if(|(next, _)| *next < at + length).is_some() {}
+                    repetition = Some(at + length);
+                }
+            },
             _ => out.push(c),
         }
+        if let Some(mut end) = repetition {
+            if chars.next_if(|(_, next)| *next == '?').is_some() {
+                out.push('?');
+                end += 1;
+            }
+            if let Some(start) = repeated_from {
+                return Err(format!("invalid nested repetition operator: `{}`", &pattern[start..end]));
+            }
+        }
+        repeated_from = repetition.map(|_| at);
     }
-    out
+    Ok(out)
 }
 
-fn escape(pattern: &str, chars: &mut Chars<'_>, out: &mut String) {
+fn escape(pattern: &str, chars: &mut Chars<'_>, out: &mut String) -> Result<(), String> {
     let Some((at, c)) = chars.next() else {
-        out.push('\\');
-        return;
+        return Err("trailing backslash at end of expression: ``".into());
     };
     match c {
         'd' => out.push_str("[0-9]"),
@@ -93,9 +128,10 @@ fn escape(pattern: &str, chars: &mut Chars<'_>, out: &mut String) {
             out.push(c);
         }
     }
+    Ok(())
 }
 
-fn class(pattern: &str, chars: &mut Chars<'_>, out: &mut String) {
+fn class(pattern: &str, chars: &mut Chars<'_>, out: &mut String) -> Result<(), String> {
     out.push('[');
     if chars.next_if(|(_, c)| *c == '^').is_some() {
         out.push('^');
@@ -105,16 +141,15 @@ fn class(pattern: &str, chars: &mut Chars<'_>, out: &mut String) {
         match c {
             ']' if !first => {
                 out.push(']');
-                return;
+                return Ok(());
             }
             '[' if pattern[at..].starts_with("[:") && pattern[at..].contains(":]") => {
-                out.push('[');
-                for (_, inner) in chars.by_ref() {
-                    out.push(inner);
-                    if inner == ']' {
-                        break;
-                    }
+                let name = &pattern[at..at + pattern[at..].find(":]").unwrap_or_default() + 2];
+                if !POSIX.contains(&name.trim_matches(['[', ':', '^', ']'])) {
+                    return Err(format!("invalid character class range: `{name}`"));
                 }
+                out.push_str(name);
+                while chars.next_if(|(next, _)| *next < at + name.len()).is_some() {}
             }
             '[' | ']' | '&' | '~' => _ = write!(out, "\\{c}"),
             '\\' => match chars.next() {
@@ -137,14 +172,26 @@ fn class(pattern: &str, chars: &mut Chars<'_>, out: &mut String) {
         }
         first = false;
     }
+    Ok(())
 }
 
-/// `{2}`, `{2,}` and `{2,3}` repeat; anything else that begins with a brace is text.
-fn opens_repetition(text: &str) -> bool {
-    let Some(end) = text.find('}') else { return false };
-    let (low, high) = text[1..end].split_once(',').unwrap_or((&text[1..end], ""));
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+];
+
+/// `{2}`, `{2,}` and `{2,3}` repeat, up to a thousand times; anything else that begins with a brace is text.
+/// How long the repetition is, and whether Go allows it.
+fn repeats(text: &str) -> Option<(usize, bool)> {
+    let end = text.find('}')?;
+    let (low, high) = text[1..end].split_once(',').unwrap_or((&text[1..end], &text[1..end]));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
+    if low.is_empty() || !digits(low) || !digits(high) {
+        return None;
+    }
+    let count = |part: &str| part.parse::<u32>().unwrap_or(u32::MAX);
+    let high = if high.is_empty() { count(low) } else { count(high) };
+    Some((end + 1, count(low) <= high && high <= 1000))
 }
 
 #[cfg(test)]
@@ -169,6 +216,8 @@ mod tests {
             (r"^\${[a-z]+}$", "${abc}", true),
             (r"^a{,2}$", "a{,2}", true),
             (r"^a{2,}$", "aaa", true),
+            (r"^a*?b+?$", "aab", true),
+            (r"^(?:a+)+$", "aa", true),
             (r"^[[a]$", "[", true),
             (r"^[]a]$", "]", true),
             (r"^[[:alpha:]0]+$", "ab0", true),
@@ -194,6 +243,14 @@ mod tests {
             ("[a", "error parsing regexp: missing closing ]: `[a`"),
             ("*", "error parsing regexp: missing argument to repetition operator: `*`"),
             ("a)", "error parsing regexp: unexpected ): `a)`"),
+            ("a**", "error parsing regexp: invalid nested repetition operator: `**`"),
+            ("a{2}{3}", "error parsing regexp: invalid nested repetition operator: `{2}{3}`"),
+            ("a{2,1}", "error parsing regexp: invalid repeat count: `{2,1}`"),
+            ("a{1001}", "error parsing regexp: invalid repeat count: `{1001}`"),
+            ("[z-a]", "error parsing regexp: invalid character class range: `z-a`"),
+            ("[[:foo:]]", "error parsing regexp: invalid character class range: `[:foo:]`"),
+            (r"\p{Foo}", r"error parsing regexp: invalid character class range: `\p{Foo}`"),
+            ("a\\", "error parsing regexp: trailing backslash at end of expression: ``"),
             ("a(?=b)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
         ];
         for (pattern, message) in cases {

@@ -10,14 +10,21 @@ use super::path::Path;
 const MAX_TOLD: usize = 100;
 
 pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Vec<String> {
-    let mut pruner = Pruner { told: Vec::new() };
+    let mut pruner = Pruner { told: Vec::new(), coerce: true };
     pruner.object(object, Some(root), true, root.preserve_unknown, &Path::Root);
     pruner.told.sort_unstable();
     pruner.told
 }
 
+/// Prunes a value inside an object, and perhaps the metadata of resources in it.
+pub(super) fn value(node: &Node, value: &mut Value, coerce: bool) {
+    let here = Path::Root.field("");
+    Pruner { told: Vec::new(), coerce }.value(value, Some(node), false, &here);
+}
+
 struct Pruner {
     told: Vec<String>,
+    coerce: bool,
 }
 
 impl Pruner {
@@ -40,7 +47,7 @@ impl Pruner {
     }
 
     fn object(&mut self, map: &mut Map<String, Value>, node: Option<&Node>, resource: bool, keep: bool, path: &Path<'_>) {
-        if resource && !path.is_root() {
+        if resource && self.coerce && !path.is_root() {
             embedded::coerce(map, path, &mut self.told);
         }
         map.retain(|name, value| {
