@@ -95,7 +95,8 @@ impl Call<'_> {
         }
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
-        let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        let mut decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        decoded.warnings.extend(self.kind.advice(&decoded.object, None));
         self.warn(decoded.warnings);
         self.check_namespace(&decoded.object)?;
         if !matches!(decoded.object.resource_version(), "" | "0") {
@@ -133,7 +134,7 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
-        self.warn(decoded.warnings);
+        self.warn(decoded.warnings.clone());
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
         if missing && part == Part::Main && self.kind.behaviour.create_on_update {
@@ -144,6 +145,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 self.check_uid(current, &desired)?;
+                self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
                 Ok(desired.clone())
             })
             .await?;
@@ -180,7 +182,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
-                self.warn(found);
+                self.warn([found, self.kind.advice(&desired, Some(current))].concat());
                 self.check_patched(current, &desired)?;
                 Ok(desired)
             })

@@ -166,8 +166,8 @@ const ROWS: &[Row] = &[
     Row { group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret", short: &[], namespaced: true, collection: "core/secrets", stored_as: None, behaviour: &SECRET },
     Row { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], namespaced: true, collection: "core/serviceaccounts", stored_as: None, behaviour: &SERVICE_ACCOUNT },
     Row { group: "events.k8s.io", version: "v1", kind: "Event", plural: "events", singular: "event", short: &["ev"], namespaced: true, collection: "core/events", stored_as: Some(event_renames), behaviour: &NEW_EVENT },
-    Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
     Row { group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", singular: "customresourcedefinition", short: &["crd", "crds"], namespaced: false, collection: "apiextensions.k8s.io/customresourcedefinitions", stored_as: None, behaviour: &DEFINITION },
+    Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
 ];
 
 pub fn kinds() -> Vec<Kind> {

@@ -1,13 +1,14 @@
 //! Custom kinds: what a CustomResourceDefinition says, as kinds like any other.
 
 use super::jsonpath::Path;
-use super::{Behaviour, Kind, STATUS, ScalePaths, ScaleSelector, Subresource, builtin};
+use super::{Behaviour, Kind, STATUS, ScalePaths, ScaleSelector, Subresource, builtin, metadata};
 use bytes::Bytes;
 use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object, time};
 use schema::structural::Schema;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use store::{Collection, Revision};
 use tokio_util::sync::CancellationToken;
@@ -419,6 +420,20 @@ impl Custom {
             }
         }
         errors
+    }
+
+    /// Finalizers without a domain may meet those of others.
+    pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        let new: BTreeSet<&str> = object.finalizers().filter(|f| !old.is_some_and(|o| o.has_finalizer(f))).collect();
+        let standard = |f: &str| [metadata::FOREGROUND, metadata::ORPHAN, "kubernetes"].contains(&f);
+        let unqualified = new.into_iter().filter(|f| !f.contains('/') && !standard(f));
+        let words = |f: &str| {
+            let how = if f.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name{how} to avoid accidental conflicts with other finalizer writers"
+            )
+        };
+        unqualified.map(words).collect()
     }
 
     pub fn column_definitions(&self) -> Value {

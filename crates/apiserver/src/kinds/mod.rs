@@ -346,6 +346,11 @@ impl Kind {
         }
     }
 
+    /// What the writer of an object should know.
+    pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        self.custom.as_ref().map(|custom| custom.advice(object, old)).unwrap_or_default()
+    }
+
     /// What every client of the kind is warned of.
     pub fn warnings(&self) -> &[String] {
         self.custom.as_ref().map(|c| c.warnings.as_slice()).unwrap_or_default()

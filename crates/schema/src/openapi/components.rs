@@ -37,10 +37,8 @@ impl<'f> Components<'f> {
             Style::V2 => defined.schema.openapi_v2(),
             Style::V3 => defined.schema.openapi_v3(),
         };
-        // Clients of v2 take a schema with properties for a complete one, so that an open one must not have any.
-        if self.style == Style::V3 || schema.get("properties").is_some() {
-            self.typed(&mut schema, "ObjectMeta");
-        }
+        // The schema refers to it.
+        self.meta("ObjectMeta");
         let entry = |kind: &str| json!([{"group": group, "version": version, "kind": kind}]);
         schema["x-kubernetes-group-version-kind"] = entry(resource.kind);
         let name = defined_name(group, version, resource.kind);
@@ -49,7 +47,16 @@ impl<'f> Components<'f> {
             "properties": {"items": {"type": "array", "description": format!("List of {}.", resource.plural),
                 "items": {"$ref": self.style.reference(&name)}}},
             "x-kubernetes-group-version-kind": entry(defined.list_kind)});
-        self.typed(&mut list, "ListMeta");
+        let metadata = self.meta("ListMeta");
+        for (name, property) in [("apiVersion", json!({"type": "string"})), ("kind", json!({"type": "string"}))]
+            .map(|(name, property)| (name, property.as_object().cloned().unwrap_or_default()))
+            .into_iter()
+            .chain([("metadata", self.referring(metadata))])
+        {
+            let mut property = property;
+            property.insert("description".into(), words::of_field("", name).into());
+            list["properties"][name] = Value::Object(property);
+        }
         if !defined.selectable.is_empty() {
             let fields: Vec<Value> = defined.selectable.iter().map(|path| json!({"fieldPath": path})).collect();
             schema["x-kubernetes-selectable-fields"] = fields.clone().into();
@@ -57,24 +64,6 @@ impl<'f> Components<'f> {
         }
         self.schemas.insert(name, schema);
         self.schemas.insert(defined_name(group, version, defined.list_kind), list);
-    }
-
-    /// Adds what every object has.
-    fn typed(&mut self, schema: &mut Value, metadata: &str) {
-        let reference = self.meta(metadata);
-        let words = |name: &str| words::of_field("meta/v1.TypeMeta", name);
-        for name in ["apiVersion", "kind"] {
-            let mut property = json!({"type": "string"});
-            if let Some(text) = words(name) {
-                property["description"] = text.into();
-            }
-            schema["properties"][name] = property;
-        }
-        schema["properties"]["metadata"] = Value::Object(self.referring(reference));
-    }
-
-    pub fn finish(self) -> Map<String, Value> {
-        self.schemas
     }
 
     /// A reference to the schema of a kind; kinds without facts are objects of any shape.
