@@ -48,14 +48,10 @@ impl<'f> Components<'f> {
                 "items": {"$ref": self.style.reference(&name)}}},
             "x-kubernetes-group-version-kind": entry(defined.list_kind)});
         let metadata = self.meta("ListMeta");
-        for (name, property) in [("apiVersion", json!({"type": "string"})), ("kind", json!({"type": "string"}))]
-            .map(|(name, property)| (name, property.as_object().cloned().unwrap_or_default()))
-            .into_iter()
-            .chain([("metadata", self.referring(metadata))])
-        {
-            let mut property = property;
+        let text = || Map::from_iter([("type".to_owned(), json!("string"))]);
+        for (name, mut property) in [("apiVersion", text()), ("kind", text()), ("metadata", self.referring(metadata))] {
             property.insert("description".into(), words::of_field("", name).into());
-            list["properties"][name] = Value::Object(property);
+            list["properties"][name] = property.into();
         }
         if !defined.selectable.is_empty() {
             let fields: Vec<Value> = defined.selectable.iter().map(|path| json!({"fieldPath": path})).collect();
@@ -64,6 +60,10 @@ impl<'f> Components<'f> {
         }
         self.schemas.insert(name, schema);
         self.schemas.insert(defined_name(group, version, defined.list_kind), list);
+    }
+
+    pub fn finish(self) -> Map<String, Value> {
+        self.schemas
     }
 
     /// A reference to the schema of a kind; kinds without facts are objects of any shape.
