@@ -73,6 +73,13 @@ pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldVali
             let text = String::from_utf8_lossy(bytes);
             return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", summary(bytes))));
         }
+        let own = kind.api_version();
+        if object.api_version() != own {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({own})",
+                object.api_version()
+            )));
+        }
         check_custom_type(kind, &object)?;
     } else {
         check_type(kind, &mut object)?;
@@ -106,20 +113,17 @@ fn check_type(kind: &Kind, object: &mut Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// The type of a custom resource must be stated.
+/// The type of a custom resource cannot be another than the path's.
 pub fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), Status> {
-    let api_version = kind.api_version();
-    if object.api_version() != api_version {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({api_version})",
-            object.api_version()
-        )));
+    let wanted = [("kind", object.kind(), kind.kind.clone()), ("apiVersion", object.api_version(), kind.api_version())];
+    let wrong = wanted.into_iter().filter(|(_, stated, own)| stated != own);
+    let errors: Vec<FieldError> =
+        wrong.map(|(field, stated, own)| FieldError::invalid(field, stated, format!("must be {own}"))).collect();
+    if errors.is_empty() {
+        return Ok(());
     }
-    if object.kind() != kind.kind {
-        let e = FieldError::invalid("kind", object.kind(), format!("must be {}", kind.kind));
-        return Err(Status::invalid(&kind.group, object.kind(), object.name(), &[e]));
-    }
-    Ok(())
+    let (group, _) = meta::split_api_version(object.api_version());
+    Err(Status::invalid(group, object.kind(), object.name(), &errors))
 }
 
 /// The beginning of a body as errors show it: text, or bytes in hexadecimal.

@@ -186,14 +186,18 @@ impl Inner {
             let known = registry.is_builtin_group(&target.group);
             return if known { Err(Status::no_such_resource()) } else { Ok(render::no_page()) };
         };
-        let missing = || match kind.custom {
-            Some(_) => Status::not_found(kind.resource(), &target.name),
-            None => Status::no_such_resource(),
-        };
         let endpoint = match (target.subresource.as_str(), kind.action) {
             ("", None) => &Endpoint::Object(Part::Main),
             ("", Some(action)) => &Endpoint::Action(action),
-            (name, _) => &kind.subresource(name).ok_or_else(missing)?.endpoint,
+            (name, _) => match kind.subresource(name) {
+                Some(sub) => &sub.endpoint,
+                None if kind.custom.is_none() => return Err(Status::no_such_resource()),
+                None => {
+                    let mut response = render::status(&Status::not_found(kind.resource(), &target.name));
+                    render::warn(&mut response, kind.warnings());
+                    return Ok(response);
+                }
+            },
         };
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {

@@ -60,6 +60,9 @@ impl Call<'_> {
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(part, &body).await,
             (Verb::Patch, _) => self.patch(part, &body).await,
+            (_, Part::Status | Part::Finalize) if self.kind.custom.is_some() => {
+                Err(Status::method_not_supported(self.kind.resource(), verb.as_str()))
+            }
             (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,

@@ -1,6 +1,7 @@
 //! Custom kinds: what a CustomResourceDefinition says, as kinds like any other.
 
 use super::jsonpath::Path;
+use super::registry::by_priority;
 use super::{Behaviour, Kind, STATUS, ScalePaths, ScaleSelector, Subresource, builtin, metadata};
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -232,7 +233,7 @@ fn kind(
     let custom = Custom {
         list_kind: names.list_kind.clone(),
         terminating,
-        warnings: deprecation(version, &api_version, &names.kind),
+        warnings: deprecation(spec, version, &names.kind),
         retired: retired.clone(),
         digest: digest.to_owned(),
         head: head(&names.kind, &api_version),
@@ -283,14 +284,22 @@ fn selectable(version: &Value) -> impl Iterator<Item = String> {
     list(version, "selectableFields").iter().map(|f| text(f, "jsonPath").trim_start_matches('.').to_owned())
 }
 
-fn deprecation(version: &Value, api_version: &str, kind: &str) -> Vec<String> {
+fn deprecation(spec: &Value, version: &Value, kind: &str) -> Vec<String> {
     if !flag(version, "deprecated") {
         return Vec::new();
     }
-    match text(version, "deprecationWarning") {
-        "" => vec![format!("{api_version} {kind} is deprecated")],
-        words => vec![words.to_owned()],
-    }
+    let (group, own) = (text(spec, "group"), text(version, "name"));
+    let words = match text(version, "deprecationWarning") {
+        "" => {
+            let fresh = list(spec, "versions").iter().filter(|v| flag(v, "served") && !flag(v, "deprecated"));
+            let better = fresh.map(|v| text(v, "name")).filter(|name| by_priority(name, own).is_lt());
+            let instead = better.min_by(|a, b| by_priority(a, b));
+            let instead = instead.map(|name| format!("; use {group}/{name} {kind}")).unwrap_or_default();
+            format!("{group}/{own} {kind} is deprecated{instead}")
+        }
+        words => words.to_owned(),
+    };
+    vec![words]
 }
 
 fn columns(version: &Value) -> Vec<Printed> {
