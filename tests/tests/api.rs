@@ -3,6 +3,10 @@
 
 #[path = "api/concurrency.rs"]
 mod concurrency;
+#[path = "api/custom.rs"]
+mod custom;
+#[path = "api/definitions.rs"]
+mod definitions;
 #[path = "api/deletion.rs"]
 mod deletion;
 #[path = "api/discovery.rs"]
@@ -24,6 +28,8 @@ fn main() {
     muster_tests::runner::main(
         [
             concurrency::cases(),
+            custom::cases(),
+            definitions::cases(),
             deletion::cases(),
             discovery::cases(),
             encoding::cases(),

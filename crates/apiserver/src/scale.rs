@@ -23,7 +23,13 @@ impl Call<'_> {
                 let version = Version::parse(self.query.get("resourceVersion").unwrap_or_default())?;
                 self.fresh(version).await?;
                 let entry = self.api.store.get(&self.key());
-                entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?.into()
+                let entry = entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?;
+                let object = self.api.decode_stored(&self.kind, &entry.value, entry.revision)?;
+                if at(&object.0, &paths.replicas).is_none() {
+                    let why = format!("the spec replicas field \".{}\" does not exist", paths.replicas);
+                    return Err(Status::internal(why));
+                }
+                entry.into()
             }
             Verb::Update => {
                 let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
@@ -35,7 +41,7 @@ impl Call<'_> {
             }
             Verb::Patch => {
                 let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-                let patch = Patch::parse(negotiate::media_type(self.headers), body)?;
+                let patch = Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
                 self.rescale(paths, options.dry_run, |scale| {
                     let (desired, warnings) = patch.apply(&kind, scale, options.field_validation)?;
                     self.warn(warnings);
@@ -59,20 +65,17 @@ impl Call<'_> {
             let desired = change(&paths.view(current))?;
             self.check_uid(current, &desired)?;
             let replicas = at(&desired.0, "spec.replicas").and_then(Value::as_i64).unwrap_or_default();
-            if replicas < 0 {
+            // A custom kind has its own words for it.
+            if replicas < 0 && self.kind.custom.is_none() {
                 let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 return Err(Status::invalid(SCALE.group, SCALE.kind, self.name, &[e]));
             }
             let mut object = current.clone();
             set(&mut object.0, &paths.replicas, replicas.into());
             // The scale's version is the object's: whoever states one means it.
-            let version = desired.resource_version();
-            if version.is_empty() {
-                object.meta_mut().remove("resourceVersion").map(drop)
-            } else {
-                object.set_meta("resourceVersion", version);
-                None
-            };
+            if !desired.resource_version().is_empty() {
+                object.set_meta("resourceVersion", desired.resource_version());
+            }
             Ok(object)
         };
         self.api.update(&self.kind, self.namespace, self.name, Part::Main, dry_run, change).await

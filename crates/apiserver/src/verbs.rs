@@ -7,7 +7,7 @@ use crate::negotiate::{self, Answer, Encoding, Form};
 use crate::objects::{Deleted, Part, Stored};
 use crate::path::Verb;
 use crate::render::{self, Include};
-use crate::{Inner, patch};
+use crate::{Inner, definitions, patch};
 use auth::Authorized;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -38,6 +38,11 @@ impl Call<'_> {
     /// Does it, and adds the warnings to whatever the answer is.
     pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
         let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        if verb.writes() && definitions::is_definition(&self.kind) && response.status().is_success() {
+            // What is defined is served before anybody is told that it is defined.
+            self.api.definitions.settled().await;
+        }
+        render::warn(&mut response, self.kind.warnings());
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }
@@ -55,6 +60,9 @@ impl Call<'_> {
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(part, &body).await,
             (Verb::Patch, _) => self.patch(part, &body).await,
+            (_, Part::Status | Part::Finalize) if self.kind.custom.is_some() => {
+                Err(Status::method_not_supported(self.kind.resource(), verb.as_str()))
+            }
             (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,
@@ -90,7 +98,8 @@ impl Call<'_> {
         }
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
-        let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        let mut decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        decoded.warnings.extend(self.kind.advice(&decoded.object, None));
         self.warn(decoded.warnings);
         self.check_namespace(&decoded.object)?;
         if !matches!(decoded.object.resource_version(), "" | "0") {
@@ -128,7 +137,7 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
-        self.warn(decoded.warnings);
+        self.warn(decoded.warnings.clone());
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
         if missing && part == Part::Main && self.kind.behaviour.create_on_update {
@@ -139,6 +148,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 self.check_uid(current, &desired)?;
+                self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
                 Ok(desired.clone())
             })
             .await?;
@@ -166,7 +176,7 @@ impl Call<'_> {
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
+        let patch = patch::Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
         if options.force {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
@@ -175,7 +185,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
-                self.warn(found);
+                self.warn([found, self.kind.advice(&desired, Some(current))].concat());
                 self.check_patched(current, &desired)?;
                 Ok(desired)
             })
@@ -191,6 +201,9 @@ impl Call<'_> {
                 desired.name(),
                 self.name
             )));
+        }
+        if self.kind.custom.is_some() {
+            return self.check_name(desired);
         }
         self.check_namespace(desired)
     }
