@@ -1,19 +1,20 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, metadata, rules};
+use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, core, metadata, rules};
 use store::Collection;
 
-struct Row {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short: &'static [&'static str],
-    namespaced: bool,
-    collection: &'static str,
-    stored_as: Option<fn() -> StoredAs>,
-    behaviour: &'static Behaviour,
+/// A kind as a line of a table.
+pub struct Row {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short: &'static [&'static str],
+    pub namespaced: bool,
+    pub collection: &'static str,
+    pub stored_as: Option<fn() -> StoredAs>,
+    pub behaviour: &'static Behaviour,
 }
 
 /// What most kinds do; rows state only what they do otherwise.
@@ -22,6 +23,7 @@ pub const PLAIN: Behaviour = Behaviour {
     generation: false,
     status: false,
     subresources: &[],
+    categories: &[],
     create_on_update: false,
     unconditional_update: true,
     returns_deleted: false,
@@ -155,29 +157,29 @@ const ROWS: &[Row] = &[
 
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-    ROWS.iter()
-        .map(|row| Kind {
-            group: row.group.into(),
-            version: row.version.into(),
-            kind: row.kind.into(),
-            plural: row.plural.into(),
-            singular: row.singular.into(),
-            short_names: owned(row.short),
-            categories: Vec::new(),
-            namespaced: row.namespaced,
-            collection: Collection::new(row.collection),
-            stored_as: row.stored_as.map(|make| make()),
-            behaviour: row.behaviour,
-            subresources: row
-                .behaviour
-                .subresources
-                .iter()
-                .chain(row.behaviour.status.then_some(&STATUS))
-                .cloned()
-                .collect(),
-            action: None,
-        })
-        .collect()
+    let rows = [ROWS, core::ROWS].into_iter().flatten();
+    rows.map(|row| Kind {
+        group: row.group.into(),
+        version: row.version.into(),
+        kind: row.kind.into(),
+        plural: row.plural.into(),
+        singular: row.singular.into(),
+        short_names: owned(row.short),
+        categories: owned(row.behaviour.categories),
+        namespaced: row.namespaced,
+        collection: Collection::new(row.collection),
+        stored_as: row.stored_as.map(|make| make()),
+        behaviour: row.behaviour,
+        subresources: row
+            .behaviour
+            .subresources
+            .iter()
+            .chain(row.behaviour.status.then_some(&STATUS))
+            .cloned()
+            .collect(),
+        action: None,
+    })
+    .collect()
 }
 
 /// Collections whose values are sealed at rest.

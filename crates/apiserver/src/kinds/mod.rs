@@ -1,9 +1,14 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
 mod builtin;
+pub mod check;
 mod columns;
+mod core;
+pub mod defaults;
 pub mod metadata;
+pub mod pod;
 mod rules;
+mod volumes;
 
 pub use builtin::SEALED;
 
@@ -127,6 +132,8 @@ pub struct Behaviour {
     pub status: bool,
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
+    /// Names for several kinds at once, e.g. `all`.
+    pub categories: &'static [&'static str],
     /// PUT creates what does not exist.
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.

@@ -1,0 +1,15 @@
+//! Pods and what embeds them: defaults, rules, updates, columns.
+
+pub mod columns;
+mod container;
+mod defaults;
+mod resources;
+mod scheduling;
+mod spec;
+pub mod update;
+mod volume;
+
+pub use defaults::{default_pod, default_pod_spec, default_template};
+pub use resources::{qos, requirements as check_resources, resource_name};
+pub use scheduling::{node_selector, tolerations};
+pub use spec::{validate, validate_template};

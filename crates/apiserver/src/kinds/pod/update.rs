@@ -1,0 +1,1 @@
+//! What may change in a pod that exists.
