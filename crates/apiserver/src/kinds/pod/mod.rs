@@ -9,7 +9,10 @@ mod spec;
 pub mod update;
 mod volume;
 
-pub use defaults::{default_pod, default_pod_spec, default_template};
-pub use resources::{qos, requirements as check_resources, resource_name};
-pub use scheduling::{node_selector, tolerations};
+#[allow(unused_imports)] // what else embeds a pod's spec
+pub use defaults::default_pod_spec;
+pub use defaults::{default_pod, default_template};
+pub use resources::{amount, container_resource_name, qos, resource_name};
+pub use scheduling::node_selector;
 pub use spec::{validate, validate_template};
+pub use volume::check_source;
