@@ -363,7 +363,7 @@ impl Inner {
                 }
                 None => false,
             };
-            propagate(&mut marked, options.propagation);
+            propagate(&mut marked, options.propagation.or(kind.behaviour.propagation));
             namespaces::mark(kind, &mut marked);
             let held = !is_released(kind, &marked);
             if held && !marked.is_deleting() {

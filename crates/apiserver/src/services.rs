@@ -250,7 +250,7 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
     }
     let why = match asked.parse::<Ipv4Addr>() {
         Ok(address) if !range.contains(address) => {
-            format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")
+            "the provided network does not match the current range".to_owned()
         }
         Ok(address) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
         _ => return Ok(()),

@@ -38,6 +38,9 @@ impl Call<'_> {
     /// Does it, and adds the warnings to whatever the answer is.
     pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
         let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        if !self.kind.behaviour.deprecation.is_empty() {
+            render::warn(&mut response, &[self.kind.behaviour.deprecation.to_owned()]);
+        }
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }
@@ -92,7 +95,7 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
-        self.warn(decoded.warnings);
+        self.warn([decoded.warnings, (self.kind.behaviour.warnings)(&decoded.object)].concat());
         self.check_namespace(&decoded.object)?;
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));

@@ -26,6 +26,9 @@ pub const PLAIN: Behaviour = Behaviour {
     categories: &[],
     create_on_update: false,
     unconditional_update: true,
+    propagation: None,
+    deprecation: "",
+    warnings: |_| Vec::new(),
     returns_deleted: false,
     selectable: &[],
     deletes_collection: true,
@@ -166,28 +169,38 @@ const ROWS: &[Row] = &[
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
     let rows = [ROWS, core::ROWS].into_iter().flatten();
-    rows.map(|row| Kind {
-        group: row.group.into(),
-        version: row.version.into(),
-        kind: row.kind.into(),
-        plural: row.plural.into(),
-        singular: row.singular.into(),
-        short_names: owned(row.short),
-        categories: owned(row.behaviour.categories),
-        namespaced: row.namespaced,
-        collection: Collection::new(row.collection),
-        stored_as: row.stored_as.map(|make| make()),
-        behaviour: row.behaviour,
-        subresources: row
-            .behaviour
-            .subresources
-            .iter()
-            .chain(row.behaviour.status.then_some(&STATUS))
-            .cloned()
-            .collect(),
-        action: row.behaviour.action,
-    })
-    .collect()
+    let mut kinds: Vec<Kind> = rows
+        .map(|row| Kind {
+            group: row.group.into(),
+            version: row.version.into(),
+            kind: row.kind.into(),
+            plural: row.plural.into(),
+            singular: row.singular.into(),
+            short_names: owned(row.short),
+            categories: owned(row.behaviour.categories),
+            namespaced: row.namespaced,
+            collection: Collection::new(row.collection),
+            stored_as: row.stored_as.map(|make| make()),
+            behaviour: row.behaviour,
+            subresources: row
+                .behaviour
+                .subresources
+                .iter()
+                .chain(row.behaviour.status.then_some(&STATUS))
+                .cloned()
+                .collect(),
+            action: row.behaviour.action,
+        })
+        .collect();
+    // Groups in the order of the tables, resources by name: so Kubernetes lists them.
+    let mut groups: Vec<String> = Vec::new();
+    for kind in &kinds {
+        if !groups.contains(&kind.group) {
+            groups.push(kind.group.clone());
+        }
+    }
+    kinds.sort_by_key(|kind| (groups.iter().position(|group| *group == kind.group), kind.plural.clone()));
+    kinds
 }
 
 /// Collections whose values are sealed at rest.

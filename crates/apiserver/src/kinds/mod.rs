@@ -20,6 +20,7 @@ pub use builtin::SEALED;
 use crate::Inner;
 use crate::objects::Part;
 use jiff::Timestamp;
+use meta::options::Propagation;
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object, Status};
 use serde_json::Value;
@@ -178,6 +179,12 @@ pub struct Behaviour {
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub unconditional_update: bool,
+    /// What becomes of the objects it owns when a deletion does not say.
+    pub propagation: Option<Propagation>,
+    /// Told with every answer, when not empty.
+    pub deprecation: &'static str,
+    /// What else the creator of an object should know.
+    pub warnings: fn(&Object) -> Vec<String>,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
     /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
