@@ -4,6 +4,7 @@ mod actions;
 pub mod audit;
 mod backup;
 mod body;
+mod connect;
 mod decode;
 mod definitions;
 mod discovery;
@@ -17,21 +18,26 @@ mod objects;
 mod openapi;
 mod patch;
 mod path;
+mod pods;
 mod read;
 mod render;
 mod router;
 mod scale;
 pub mod serve;
 mod served;
+mod services;
 mod verbs;
 mod watch;
 
 pub use body::Body;
 pub use health::Check;
+pub use services::{RangeError, ServiceRange};
 
 use auth::{Authenticator, Authorizer};
 use kinds::{Kind, Registry};
 use meta::{Clock, Status, SystemClock};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Collection, Store};
@@ -50,6 +56,12 @@ pub struct Options {
     /// How long events are kept.
     pub event_ttl: Duration,
     pub clock: Arc<dyn Clock>,
+    /// Addresses of services inside the cluster.
+    pub service_range: ServiceRange,
+    /// Ports that services take on every node.
+    pub service_node_ports: RangeInclusive<u16>,
+    /// Where others reach this server.
+    pub advertise: Option<SocketAddr>,
 }
 
 impl Options {
@@ -62,6 +74,9 @@ impl Options {
             unrestricted_update: false,
             event_ttl: Duration::from_secs(3600),
             clock: Arc::new(SystemClock),
+            service_range: ServiceRange::default(),
+            service_node_ports: 30000..=32767,
+            advertise: None,
         }
     }
 }
@@ -79,6 +94,8 @@ pub(crate) struct Inner {
     pub options: Options,
     pub clock: Arc<dyn Clock>,
     pub health: health::Checks,
+    /// Held by whoever writes an object of a kind that is written one by one.
+    pub turns: tokio::sync::Mutex<()>,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
@@ -104,6 +121,7 @@ impl Api {
             clock: options.clock.clone(),
             store,
             options,
+            turns: tokio::sync::Mutex::new(()),
             stop,
         };
         Self { inner: Arc::new(inner) }
@@ -113,6 +131,7 @@ impl Api {
     pub async fn run_controllers(&self) -> Result<(), Status> {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
+        services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
         tasks.spawn(definitions::run(self.clone(), stop.clone()));
@@ -139,6 +158,11 @@ impl Api {
 }
 
 impl Inner {
+    /// A kind as it is served now.
+    pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.served.get().registry.find(group, version, plural).cloned()
+    }
+
     pub fn namespace_kind(&self) -> Arc<Kind> {
         match self.served.get().registry.find("", "v1", "namespaces") {
             Some(kind) => kind.clone(),

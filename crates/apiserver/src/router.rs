@@ -2,7 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
-use crate::kinds::Endpoint;
+use crate::kinds::{Connect, Endpoint};
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
@@ -199,6 +199,9 @@ impl Inner {
                 }
             },
         };
+        if !target.tail.is_empty() && !matches!(endpoint, Endpoint::Connect(Connect::Proxy)) {
+            return Err(Status::no_such_resource());
+        }
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {
             (Form::Partial, Verb::List) => {
