@@ -202,11 +202,15 @@ impl Known {
             if !decided && known.as_ref().is_some_and(|k| k.revision == entry.revision) {
                 continue;
             }
-            match Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop) {
+            let definition = Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop);
+            seen.changed |= match (&known, &definition) {
+                (Some(old), Some(new)) => !new.serves_like(old),
+                (old, new) => old.is_some() || new.is_some(),
+            };
+            match definition {
                 Some(definition) => self.by_name.insert(name.to_string(), Arc::new(definition)),
                 None => self.by_name.remove(&**name),
             };
-            seen.changed = true;
             if decided {
                 seen.decided.push(Decided { name: name.to_string(), version: entry.revision.to_string(), object });
             }

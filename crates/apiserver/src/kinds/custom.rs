@@ -25,6 +25,7 @@ pub struct Definition {
     /// The names it was granted.
     pub names: Names,
     accepted: bool,
+    terminating: bool,
     /// It has all the names it wants.
     content: bool,
     /// It is going away and waits for its instances to go first.
@@ -176,17 +177,42 @@ impl Definition {
             let shapes = (shapes[at].clone(), shapes[storage].clone());
             kind(spec, &versions[at], &names, shapes, (terminating, &retired, &digest))
         };
-        let stored = Arc::new(make(storage));
-        let served = (0..versions.len()).filter(|at| flag(&versions[*at], "served"));
-        let kinds = served.map(|at| if at == storage { stored.clone() } else { Arc::new(make(at)) }).collect();
+        let as_before = previous.filter(|p| p.digest == digest && p.terminating == terminating && p.accepted == accepted);
+        let (kinds, stored) = match as_before {
+            Some(previous) => (previous.kinds.clone(), previous.stored.clone()),
+            None => {
+                let stored = Arc::new(make(storage));
+                let served = (0..versions.len()).filter(|at| flag(&versions[*at], "served"));
+                let own = |at: usize| if at == storage { stored.clone() } else { Arc::new(make(at)) };
+                (served.map(own).collect(), stored)
+            }
+        };
         let content = accepted && names == Names::parse(spec.get("names").unwrap_or(&Value::Null));
         let cleanup = terminating && object.has_finalizer(super::definition::CLEANUP);
         let name = object.name().into();
-        Some(Self { name, revision, kinds, stored, names, accepted, content, cleanup, shapes, digest, retired })
+        Some(Self {
+            name,
+            revision,
+            kinds,
+            stored,
+            names,
+            accepted,
+            terminating,
+            content,
+            cleanup,
+            shapes,
+            digest,
+            retired,
+        })
     }
 
     pub fn is_served(&self) -> bool {
         self.accepted
+    }
+
+    /// Requests are answered as by `other`.
+    pub fn serves_like(&self, other: &Definition) -> bool {
+        Arc::ptr_eq(&self.stored, &other.stored)
     }
 
     /// As long as it does not change there is nothing to decide about it.

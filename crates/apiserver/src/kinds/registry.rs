@@ -18,6 +18,8 @@ pub struct Registry {
     stored: Vec<Arc<Kind>>,
     by_collection: HashMap<Collection, Arc<Kind>>,
     groups: Vec<Group>,
+    /// Where a group stands in `groups`.
+    by_group: HashMap<String, usize>,
 }
 
 struct Group {
@@ -50,7 +52,8 @@ impl Registry {
         }
         let by_collection = stored.iter().map(|k| (k.collection.clone(), k.clone())).collect();
         let groups = groups(&kinds, builtin.len());
-        Self { builtin, kinds, by_plural, by_kind, stored, by_collection, groups }
+        let by_group = groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+        Self { builtin, kinds, by_plural, by_kind, stored, by_collection, groups, by_group }
     }
 
     pub fn kinds(&self) -> &[Arc<Kind>] {
@@ -91,7 +94,7 @@ impl Registry {
     }
 
     pub fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Kind>> {
-        let group = self.groups.iter().find(move |g| g.name == group);
+        let group = self.by_group.get(group).map(|at| &self.groups[*at]);
         let versions = group.into_iter().flat_map(|g| &g.versions);
         versions.filter(move |(v, _)| v == version).flat_map(|(_, kinds)| kinds)
     }
