@@ -143,6 +143,11 @@ impl Names {
     }
 }
 
+fn digest(parts: &impl serde::Serialize) -> String {
+    // Writing JSON to memory cannot fail.
+    crate::discovery::digest(&serde_json::to_vec(parts).unwrap_or_default())
+}
+
 /// The status of a condition of a definition: `True`, `False`, or nothing.
 pub fn condition<'a>(definition: &'a Object, kind: &str) -> &'a str {
     let conditions = definition.0.get("status").map(|s| list(s, "conditions")).unwrap_or_default();
@@ -163,9 +168,7 @@ impl Definition {
         let names = Names::parse(status.get("acceptedNames").unwrap_or(&Value::Null));
         let accepted = condition(object, "NamesAccepted") == "True" || condition(object, "Established") == "True";
         let terminating = object.is_deleting();
-        let digest = crate::discovery::digest(
-            json!([object.uid(), spec, names.to_value()]).to_string().as_bytes(),
-        );
+        let digest = digest(&(object.uid(), spec, names.to_value()));
         let retired = match previous {
             Some(previous) if previous.digest == digest => previous.retired.clone(),
             _ => stop.child_token(),
@@ -177,7 +180,8 @@ impl Definition {
             let shapes = (shapes[at].clone(), shapes[storage].clone());
             kind(spec, &versions[at], &names, shapes, (terminating, &retired, &digest))
         };
-        let as_before = previous.filter(|p| p.digest == digest && p.terminating == terminating && p.accepted == accepted);
+        let as_before =
+            previous.filter(|p| p.digest == digest && p.terminating == terminating && p.accepted == accepted);
         let (kinds, stored) = match as_before {
             Some(previous) => (previous.kinds.clone(), previous.stored.clone()),
             None => {
@@ -346,10 +350,16 @@ fn columns(version: &Value) -> Vec<Printed> {
 }
 
 impl Shape {
-    fn new(spec: &Value, version: &Value, stored: &Bytes, revision: Revision, previous: Option<&Definition>) -> Arc<Self> {
+    fn new(
+        spec: &Value,
+        version: &Value,
+        stored: &Bytes,
+        revision: Revision,
+        previous: Option<&Definition>,
+    ) -> Arc<Self> {
         let name = text(version, "name");
         let preserve = flag(spec, "preserveUnknownFields");
-        let digest = crate::discovery::digest(json!([preserve, version.get("schema")]).to_string().as_bytes());
+        let digest = digest(&(preserve, version.get("schema")));
         let same = |shape: &&Arc<Shape>| shape.version == name && shape.digest == digest;
         if let Some(shape) = previous.and_then(|p| p.shapes.iter().find(same)) {
             return shape.clone();
@@ -386,11 +396,7 @@ impl Custom {
 
     /// The kind as documents describe it.
     pub fn defined(&self) -> schema::openapi::Defined<'_> {
-        schema::openapi::Defined {
-            list_kind: &self.list_kind,
-            schema: self.schema(),
-            selectable: &self.selectable,
-        }
+        schema::openapi::Defined { list_kind: &self.list_kind, schema: self.schema(), selectable: &self.selectable }
     }
 
     pub fn stored_api_version(&self) -> &str {

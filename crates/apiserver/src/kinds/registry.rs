@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_maturity_then_number() {
-        let mut versions = ["v11alpha2", "foo10", "v10beta3", "v2", "v3beta1", "v1", "v12alpha1", "foo1", "v11beta2", "v10"];
+        let mut versions =
+            ["v11alpha2", "foo10", "v10beta3", "v2", "v3beta1", "v1", "v12alpha1", "foo1", "v11beta2", "v10"];
         versions.sort_by(|a, b| by_priority(a, b));
         let want = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
         assert_eq!(versions, want);
