@@ -108,7 +108,9 @@ fn service(service: Props<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(&*field, path, format!("segment[{at}] may not be empty")));
         } else {
             let wrong = name::dns1123_subdomain(step);
-            errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))));
+            errors.extend(
+                wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))),
+            );
         }
     }
 }
@@ -124,7 +126,9 @@ fn reviews(versions: &[Value], errors: &mut FieldErrors) {
         if versions[..at].contains(version) {
             errors.push(FieldError::invalid(field, *version, "duplicate version"));
         } else {
-            errors.extend(name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)));
+            errors.extend(
+                name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)),
+            );
         }
     }
     if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {

@@ -49,7 +49,8 @@ pub(super) fn validate(props: Props<'_>, at: &str, status: bool, known: bool, er
 fn root_with_status(props: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let kind = props.kind();
     if !kind.is_empty() && kind != "object" {
-        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        let why =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(FieldError::invalid(path.field("type").to_string(), kind, why));
         return;
     }
@@ -67,7 +68,9 @@ fn root_with_status(props: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors)
         _ => false,
     };
     if props.0.iter().any(|(key, value)| !key.is_empty() && key.is_ascii() && !allowed(key) && !empty(value)) {
-        let why = format!("only [{ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled");
+        let why = format!(
+            "only [{ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         errors.push(FieldError::invalid(path.to_string(), Value::Object(props.0.clone()), why));
     }
 }

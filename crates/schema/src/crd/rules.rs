@@ -85,7 +85,8 @@ impl Judge {
             }
             match uncorrelated {
                 Some(above) if compiled.program.uses_old() => {
-                    let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
+                    let why =
+                        format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
                     self.errors.push(FieldError::invalid(field("rule"), rule.text("rule"), why));
                 }
                 _ if !compiled.program.uses_old() && rule.get("optionalOldSelf").is_some() => {

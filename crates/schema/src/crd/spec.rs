@@ -175,9 +175,8 @@ fn immutable(spec: Props<'_>, old: Props<'_>, old_spec: Props<'_>, errors: &mut 
     let established = conditions
         .iter()
         .any(|condition| condition.text("type") == "Established" && condition.text("status") == "True");
-    let name = |spec: Props<'_>, key: &str| {
-        spec.schema("names").map(|names| names.text(key).to_owned()).unwrap_or_default()
-    };
+    let name =
+        |spec: Props<'_>, key: &str| spec.schema("names").map(|names| names.text(key).to_owned()).unwrap_or_default();
     let mut fixed = |field: &str, now: &str, before: &str| {
         if now != before {
             errors.push(FieldError::invalid(field, now, "field is immutable"));

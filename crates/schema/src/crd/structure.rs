@@ -148,7 +148,8 @@ impl Checker {
         if let Some(metadata) = props.property("metadata").filter(|_| level == Level::Root)
             && !only_names(metadata)
         {
-            let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            let why =
+                "must not specify anything other than name and generateName, but metadata is implicitly specified";
             self.forbid(&in_properties.key("metadata"), why);
         }
         if props.embedded() && !props.preserves_unknown() && props.named("properties").next().is_none() {

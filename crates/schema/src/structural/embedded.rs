@@ -81,9 +81,9 @@ pub(super) fn resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut F
             Some(Value::String(text)) if text.is_empty() => {
                 errors.push(FieldError::invalid(field, "", "must not be empty"));
             }
-            Some(Value::String(text)) => errors.extend(
-                type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)),
-            ),
+            Some(Value::String(text)) => {
+                errors.extend(type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)))
+            }
             Some(other) => errors.push(FieldError::invalid(field, other.clone(), NO_TEXT)),
         }
     }

@@ -37,7 +37,13 @@ pub(super) fn object(
 }
 
 /// Evaluates the rules of a default against itself and against nothing before it; false when the budget ran out.
-pub(crate) fn default(node: &Node, value: &Value, path: &Path<'_>, budget: &mut Budget, errors: &mut FieldErrors) -> bool {
+pub(crate) fn default(
+    node: &Node,
+    value: &Value,
+    path: &Path<'_>,
+    budget: &mut Budget,
+    errors: &mut FieldErrors,
+) -> bool {
     if !node.below.rules {
         return true;
     }
@@ -148,7 +154,15 @@ impl Evaluator<'_> {
         }
     }
 
-    fn failed(&mut self, rule: &Rule, told: &str, this: &Value, old: Option<&Value>, anchor: Anchor<'_>, path: &Path<'_>) {
+    fn failed(
+        &mut self,
+        rule: &Rule,
+        told: &str,
+        this: &Value,
+        old: Option<&Value>,
+        anchor: Anchor<'_>,
+        path: &Path<'_>,
+    ) {
         let message = match &rule.message_expression {
             None => Ok(rule.message.clone()),
             Some(program) => {
@@ -160,7 +174,10 @@ impl Evaluator<'_> {
                         Err(if total {
                             "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned()
                         } else {
-                            format!("no further validation rules will be run due to call cost exceeds limit for messageExpression: {}", rule.name)
+                            format!(
+                                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                                rule.name
+                            )
                         })
                     }
                     _ => Ok(rule.message.clone()),
@@ -192,9 +209,12 @@ impl Evaluator<'_> {
             EvalError::CostLimit { total } => {
                 self.spent = true;
                 if *total {
-                    "validation failed due to running out of cost budget, no further validation rules will be run".into()
+                    "validation failed due to running out of cost budget, no further validation rules will be run"
+                        .into()
                 } else {
-                    format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}")
+                    format!(
+                        "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+                    )
                 }
             }
             EvalError::Failed(why) if why.starts_with("no such overload") => format!(

@@ -231,9 +231,7 @@ fn credit_card(text: &str) -> bool {
         13 => starts("4"),
         14 => (starts("30") && third(b'0'..=b'5')) || starts("36") || starts("38"),
         15 => starts("34") || starts("37") || starts("2131") || starts("1800"),
-        16 => {
-            starts("4") || (starts("5") && second(b'1'..=b'5')) || starts("6011") || starts("65") || starts("35")
-        }
+        16 => starts("4") || (starts("5") && second(b'1'..=b'5')) || starts("6011") || starts("65") || starts("35"),
         _ => false,
     };
     let sum: u32 = digits
@@ -263,7 +261,10 @@ fn base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
     let word = |b: &u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
-    !bytes.is_empty() && bytes.len().is_multiple_of(4) && padding <= 2 && bytes[..bytes.len() - padding].iter().all(word)
+    !bytes.is_empty()
+        && bytes.len().is_multiple_of(4)
+        && padding <= 2
+        && bytes[..bytes.len() - padding].iter().all(word)
 }
 
 fn date(text: &str) -> bool {
@@ -484,13 +485,25 @@ mod tests {
                 &["/a/b", "https://a:80/x?y=%zz", "mailto:a@b", "http://[::1]:80/", "*", "//a/b"],
                 &["", "abc", ":a", "http://a b/", "http://a/%zz", "http://[::1", "http://a:x/"],
             ),
-            ("email", &["a@b", "some@example.com", "Name Surname <a@b.c>", "\"x y\"@b"], &["", "a", "@b", "a@", "a@b>", "a b@c"]),
+            (
+                "email",
+                &["a@b", "some@example.com", "Name Surname <a@b.c>", "\"x y\"@b"],
+                &["", "a", "@b", "a@", "a@b>", "a b@c"],
+            ),
             ("hostname", &["a", "example.com", "1a.b.com", "a-b.com"], &["", "-a", "a.b.1", "a..b", "a_b.com"]),
             ("ipv4", &["1.2.3.4", "010.1.1.1", "::ffff:1.2.3.4"], &["1.2.3", "256.1.1.1", "::1", ""]),
             ("ipv6", &["::1", "2001:db8::1", "::ffff:1.2.3.4"], &["1.2.3.4", ":::", ""]),
             ("cidr", &["10.0.0.0/8", "::/0", "10.1.2.3/08"], &["10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/-1"]),
-            ("mac", &["01:02:03:04:05:06", "01-02-03-04-05-06", "0102.0304.0506"], &["01:02:03:04:05", "x", "01:02:03:04:05:0g"]),
-            ("uuid", &["A987FBC9-4BED-3078-CF07-9141BA07C9F3", "a987fbc94bed3078cf079141ba07c9f3"], &["", "a987", "a987fbc9-4bed-3078-cf07-9141ba07c9f3-"]),
+            (
+                "mac",
+                &["01:02:03:04:05:06", "01-02-03-04-05-06", "0102.0304.0506"],
+                &["01:02:03:04:05", "x", "01:02:03:04:05:0g"],
+            ),
+            (
+                "uuid",
+                &["A987FBC9-4BED-3078-CF07-9141BA07C9F3", "a987fbc94bed3078cf079141ba07c9f3"],
+                &["", "a987", "a987fbc9-4bed-3078-cf07-9141ba07c9f3-"],
+            ),
             ("uuid3", &["a987fbc9-4bed-3078-cf07-9141ba07c9f3"], &["a987fbc9-4bed-4078-cf07-9141ba07c9f3"]),
             ("uuid4", &["57b73598-8764-4ad0-a76a-679bb6640eb1"], &["57b73598-8764-4ad0-c76a-679bb6640eb1"]),
             ("uuid5", &["987fbc97-4bed-5078-af07-9141ba07c9f3"], &["987fbc97-4bed-4078-af07-9141ba07c9f3"]),
@@ -508,7 +521,13 @@ mod tests {
             (
                 "date-time",
                 &["2000-01-01T00:00:00Z", "2000-01-01t23:59:59.5+01:00", "2000-01-01T00:00:00,5z"],
-                &["2000-01-01", "2000-01-01T24:00:00Z", "2000-01-01T00:00:00", "2000-01-01T00:00:00.Z", "2000-01-01T00:00Z"],
+                &[
+                    "2000-01-01",
+                    "2000-01-01T24:00:00Z",
+                    "2000-01-01T00:00:00",
+                    "2000-01-01T00:00:00.Z",
+                    "2000-01-01T00:00Z",
+                ],
             ),
         ];
         for (name, good, bad) in cases {
@@ -524,7 +543,8 @@ mod tests {
 
     #[test]
     fn numeric_and_unknown_formats_are_notes_to_readers() {
-        for name in ["int32", "int64", "float", "double", "quantity", "int-or-string", "made-up", "k8s-short-name", ""] {
+        for name in ["int32", "int64", "float", "double", "quantity", "int-or-string", "made-up", "k8s-short-name", ""]
+        {
             assert_eq!(Format::named(name), None);
         }
     }

@@ -86,7 +86,12 @@ impl Schema {
     }
 
     /// What holds between values: lists without repetitions, and rules.
-    fn finish(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>, mut errors: FieldErrors) -> FieldErrors {
+    fn finish(
+        &self,
+        object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        mut errors: FieldErrors,
+    ) -> FieldErrors {
         let repeats = |object| {
             let mut errors = Vec::new();
             lists::object(object, &self.root, &Path::Root, &mut errors);
@@ -134,3 +139,8 @@ fn blocks_rules(error: &FieldError) -> bool {
 pub(crate) fn is_checked(format: &str) -> bool {
     format::Format::named(format).is_some()
 }
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,9 @@ pub enum ListType {
 #[derive(Debug)]
 pub enum Additional {
     /// `additionalProperties: true`, or `false`, which forbids them but prunes nothing.
-    Untyped { allowed: bool },
+    Untyped {
+        allowed: bool,
+    },
     Typed(Box<Node>),
 }
 

@@ -46,7 +46,14 @@ impl Pruner {
         }
     }
 
-    fn object(&mut self, map: &mut Map<String, Value>, node: Option<&Node>, resource: bool, keep: bool, path: &Path<'_>) {
+    fn object(
+        &mut self,
+        map: &mut Map<String, Value>,
+        node: Option<&Node>,
+        resource: bool,
+        keep: bool,
+        path: &Path<'_>,
+    ) {
         if resource && self.coerce && !path.is_root() {
             embedded::coerce(map, path, &mut self.told);
         }

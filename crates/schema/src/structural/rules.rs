@@ -114,9 +114,7 @@ pub(crate) fn declare(props: Props<'_>, resource: bool) -> Option<Decl> {
             Decl::List { element: Box::new(declare(item, item.embedded())?), max: max("maxItems"), identity }
         }
         "object" => match props.additional_schema() {
-            Some(value) => {
-                Decl::Map { value: Box::new(declare(value, value.embedded())?), max: max("maxProperties") }
-            }
+            Some(value) => Decl::Map { value: Box::new(declare(value, value.embedded())?), max: max("maxProperties") },
             None => object(props, resource),
         },
         "string" => match props.text("format") {
