@@ -1,5 +1,7 @@
 //! How objects get from one version to another.
 
+use std::collections::HashSet;
+
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
 
@@ -121,9 +123,10 @@ fn reviews(versions: &[Value], errors: &mut FieldErrors) {
         errors.push(FieldError::required(REVIEWS, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (at, version) in versions.iter().enumerate() {
         let field = format!("{REVIEWS}[{at}]");
-        if versions[..at].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(field, *version, "duplicate version"));
         } else {
             errors.extend(

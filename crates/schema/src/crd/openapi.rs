@@ -12,6 +12,9 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const ROOT_FIELDS: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems \
                            MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations";
 
+/// Lists are keyed by a few fields.
+const MAX_KEYS: usize = 64;
+
 /// `known`: the stored CRD has this schema already, so it is not judged again.
 pub(super) fn validate(props: Props<'_>, at: &str, status: bool, known: bool, errors: &mut FieldErrors) {
     let base = Path::Root.field(at);
@@ -100,6 +103,9 @@ impl Walk {
 
     fn schema(&mut self, props: Props<'_>, path: &Path<'_>, context: Context<'_>) {
         let before = self.errors.len();
+        if before > structure::ENOUGH {
+            return;
+        }
         self.keywords(props, path, context);
         self.children(props, path, context);
         self.extensions(props, path);
@@ -301,6 +307,10 @@ impl Walk {
         const KEYS: &str = "x-kubernetes-list-map-keys";
         let keys = props.texts(KEYS);
         let field = path.field(KEYS).to_string();
+        if keys.len() > MAX_KEYS {
+            self.errors.push(FieldError::too_many(field, keys.len(), MAX_KEYS));
+            return;
+        }
         if keys.is_empty() {
             let why = "must not be empty if x-kubernetes-list-type is map";
             self.errors.push(FieldError::required(&*field, why));
@@ -350,7 +360,12 @@ impl Walk {
             ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
         let breaks = |text: &str| text.contains(['\n', '\r']);
         let all = path.field("x-kubernetes-validations");
+        let followed =
+            written.iter().any(|rule| !rule.text("fieldPath").is_empty()) && structure::unsupported(props).is_none();
         for (at, rule) in written.iter().enumerate() {
+            if self.errors.len() > structure::ENOUGH {
+                return;
+            }
             let place = all.index(at);
             let field = |name: &str| place.field(name).to_string();
             let (text, message) = (rule.text("rule").trim(), rule.text("message"));
@@ -385,7 +400,7 @@ impl Walk {
             if breaks(target) {
                 complain(FieldError::invalid(field("fieldPath"), target, "must not contain line breaks"));
             }
-            if structure::unsupported(props).is_none() && field_path::follow(target, props, true).is_err() {
+            if followed && field_path::follow(target, props, true).is_err() {
                 complain(FieldError::invalid(field("fieldPath"), target, "must be a valid path"));
             }
         }

@@ -236,14 +236,15 @@ impl Checker<'_> {
             let max = usize::try_from(max).unwrap_or_default();
             out.errors.push(FieldError::too_long(self.place(&path.dotted()), max));
         } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
-            self.invalid(path, text, &format!("should be at least {min} chars long"), out);
+            self.invalid(path, shown(text), &format!("should be at least {min} chars long"), out);
         } else if checks.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
-            self.invalid(path, text, &format!("should match '{}'", checks.pattern_source), out);
+            self.invalid(path, shown(text), &format!("should match '{}'", checks.pattern_source), out);
         }
         if let Some((format, name)) = &checks.format {
             out.matches += 1;
             if !format.fits(text) {
                 let place = path.dotted();
+                let text = shown(text);
                 let why = format!("{place} in body must be of type {name}: {}", quoted(text));
                 out.errors.push(FieldError::type_invalid(self.place(&place), text, why));
             }
@@ -419,6 +420,11 @@ fn expected(kind: Kind) -> &'static str {
         Kind::IntOrString => "integer,string",
         Kind::Any => "",
     }
+}
+
+/// Errors show no more of a text than an answer has room for.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(4096)]
 }
 
 /// Whether a float is an integer that JSON keeps exactly; rounding of the last digits is forgiven.

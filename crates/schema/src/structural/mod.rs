@@ -59,8 +59,9 @@ impl Schema {
     }
 
     /// Fills in defaults; nulls that mean nothing are dropped first.
-    pub fn default(&self, object: &mut Map<String, Value>) {
-        default::object(object, &self.root);
+    /// False when defaults would blow the object up beyond reason: it is left half filled then, to be refused.
+    pub fn default(&self, object: &mut Map<String, Value>) -> bool {
+        default::fill(object, &self.root)
     }
 
     /// Everything that is wrong with an object; `old` is the stored one on update.
