@@ -6,6 +6,7 @@
 mod approval;
 mod conversion;
 pub(crate) mod field_path;
+mod inner;
 mod names;
 mod openapi;
 mod rules;

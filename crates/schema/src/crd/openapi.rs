@@ -1,7 +1,7 @@
 //! The schema of a version, as its author wrote it.
 
 use meta::{FieldError, FieldErrors};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{field_path, rules, structure};
 use crate::structural::defaults;
@@ -405,16 +405,4 @@ impl Walk {
             }
         }
     }
-}
-
-/// A rule as errors show it.
-pub(super) fn shown(rule: Props<'_>) -> Value {
-    json!({
-        "Rule": rule.text("rule"),
-        "Message": rule.text("message"),
-        "MessageExpression": rule.text("messageExpression"),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.text("fieldPath"),
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    })
 }

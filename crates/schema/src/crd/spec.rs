@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use meta::{FieldError, FieldErrors, name};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::{conversion, names, openapi, versions};
+use super::{conversion, inner, names, openapi, versions};
 use crate::structural::props::Props;
 
 /// Where something stands: in one version, or at the top for what all versions have alike.
@@ -79,7 +79,7 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
         let place = Place { version: *version, path, schema: "schema", parts: own.clone(), status: status(version) };
         parts(&place, old, errors);
     }
-    version_list(list, errors);
+    version_list(list, &common, errors);
     let nothing = Map::new();
     let names = spec.schema("names").unwrap_or(Props(&nothing));
     names::required(names, "spec.names", errors);
@@ -128,8 +128,8 @@ fn parts(place: &Place<'_>, old: Option<Props<'_>>, errors: &mut FieldErrors) {
     }
 }
 
-fn version_list(list: &[Props<'_>], errors: &mut FieldErrors) {
-    let mut complain = |why: &str| errors.push(FieldError::invalid("spec.versions", shown(list), why));
+fn version_list(list: &[Props<'_>], common: &[&str], errors: &mut FieldErrors) {
+    let mut complain = |why: &str| errors.push(inner::invalid("spec.versions", &inner::versions(list, common), why));
     let mut seen = HashSet::new();
     if !list.iter().all(|version| seen.insert(version.text("name"))) {
         complain("must contain unique version names");
@@ -147,28 +147,6 @@ fn version_list(list: &[Props<'_>], errors: &mut FieldErrors) {
 
 fn same(list: &[Props<'_>], part: &str) -> bool {
     list.windows(2).all(|pair| pair[0].get(part) == pair[1].get(part))
-}
-
-/// The versions as kube-apiserver shows them in errors: its inner form, in which what all have in common stands elsewhere.
-fn shown(list: &[Props<'_>]) -> Value {
-    let common: Vec<&str> = PARTS.into_iter().filter(|part| same(list, part)).collect();
-    let part = |version: &Props<'_>, name: &str| {
-        version.get(name).filter(|_| !common.contains(&name)).cloned().unwrap_or_default()
-    };
-    let one = |version: &Props<'_>| {
-        json!({
-            "Name": version.text("name"),
-            "Served": version.flag("served"),
-            "Storage": version.flag("storage"),
-            "Deprecated": version.flag("deprecated"),
-            "DeprecationWarning": version.get("deprecationWarning"),
-            "Schema": part(version, "schema"),
-            "Subresources": part(version, "subresources"),
-            "AdditionalPrinterColumns": part(version, "additionalPrinterColumns"),
-            "SelectableFields": part(version, "selectableFields"),
-        })
-    };
-    list.iter().map(one).collect()
 }
 
 /// Names are storage keys: they cannot change, some of them only once the CRD is in use.

@@ -172,19 +172,3 @@ fn declares_meta(props: Props<'_>) -> bool {
 fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
-
-/// How few bytes of JSON a value takes: bounds how many of them fit a request.
-pub(crate) fn smallest(decl: &Decl) -> u64 {
-    match decl {
-        Decl::Dyn | Decl::IntOrString { .. } | Decl::Null | Decl::Int | Decl::Double => 1,
-        Decl::Bool => 4,
-        Decl::String { .. } | Decl::Enum { .. } | Decl::Bytes { .. } | Decl::List { .. } | Decl::Map { .. } => 2,
-        Decl::Duration => 3,
-        Decl::Date => 12,
-        Decl::Timestamp => 21,
-        Decl::Object { fields, required } => {
-            let own = |name: &String| fields.get(name).map_or(0, |field| name.len() as u64 + smallest(field) + 4);
-            2 + required.iter().map(own).sum::<u64>()
-        }
-    }
-}
