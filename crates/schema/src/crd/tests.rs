@@ -373,3 +373,63 @@ fn a_format_that_nothing_checks_is_warned_of_once() {
     assert_eq!(warnings(&with("date-time"), None), Vec::<String>::new());
     assert_eq!(warnings(&with("made-up"), Some(&with("made-up"))), Vec::<String>::new());
 }
+
+#[test]
+fn rules_must_compile_be_affordable_and_know_their_old_selves() {
+    let at = "spec.validation.openAPIV3Schema.properties[spec]";
+    let with = |spec: Value| told(crd(json!({"type": "object", "properties": {"spec": spec}})));
+    let ruled = |rule: Value| json!({"type": "object", "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": [rule]});
+    let shown = |rule: &str| {
+        format!(
+            "{{\"Rule\":\"{rule}\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}}"
+        )
+    };
+    assert_eq!(with(ruled(json!({"rule": "self.a > 0"}))), Vec::<String>::new());
+    assert_eq!(
+        with(ruled(json!({"rule": "self.b > 0"}))),
+        [format!(
+            "{at}.x-kubernetes-validations[0].rule: Invalid value: {}: compilation failed: ERROR: <input>:1:5: undefined field 'b'\n | self.b > 0\n | ....^",
+            shown("self.b \\u003e 0")
+        )]
+    );
+    assert_eq!(
+        with(ruled(json!({"rule": "self.a"}))),
+        [format!(
+            "{at}.x-kubernetes-validations[0].rule: Invalid value: {}: cel expression must evaluate to a bool",
+            shown("self.a")
+        )]
+    );
+    assert_eq!(
+        with(ruled(json!({"rule": "self.a > 0", "optionalOldSelf": true}))),
+        [format!(
+            "{at}.x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"
+        )]
+    );
+    let list = json!({"type": "array", "items": ruled(json!({"rule": "self.a == oldSelf.a"}))});
+    assert_eq!(
+        with(list),
+        [format!(
+            "{at}.items.x-kubernetes-validations[0].rule: Invalid value: \"self.a == oldSelf.a\": oldSelf cannot be used on the uncorrelatable portion of the schema within {at}"
+        )]
+    );
+    let expensive = json!({"type": "array", "items": {"type": "array", "items": {"type": "string",
+        "x-kubernetes-validations": [{"rule": "self.contains('x')"}]}}});
+    let advice = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
+    assert_eq!(
+        with(expensive),
+        [
+            format!(
+                "{at}.items.items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x {advice}"
+            ),
+            format!(
+                "{at}.items.items.x-kubernetes-validations[0].rule: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            ),
+            format!(
+                "spec.validation.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x {advice}"
+            ),
+        ]
+    );
+    let default = json!({"type": "object", "default": {"a": 0}, "properties": {"a": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.a > 0"}]});
+    assert_eq!(with(default), [format!("{at}.default: Invalid value: \"object\": failed rule: self.a > 0")]);
+}

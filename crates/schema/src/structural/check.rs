@@ -344,9 +344,10 @@ impl Checker<'_> {
             Some(View::Object(map)) => Some(map),
             _ => None,
         };
+        let mut at = 0;
         for (name, value) in map {
             let place = path.field(name);
-            let Some(field) = node.field(name) else {
+            let Some(field) = node.seek_field(name, &mut at) else {
                 if matches!(node.additional, Some(Additional::Untyped { allowed: false })) {
                     let here = path.dotted();
                     let why = format!("{here}.{name} in body is a forbidden property");

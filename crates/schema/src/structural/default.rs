@@ -32,8 +32,9 @@ impl Filler {
                 }
             }
         }
+        let mut at = 0;
         for (name, value) in map {
-            if let Some(field) = node.field(name) {
+            if let Some(field) = node.seek_field(name, &mut at) {
                 self.value(value, field);
             }
         }

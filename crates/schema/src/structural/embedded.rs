@@ -50,8 +50,9 @@ pub(super) fn fields(map: &Map<String, Value>, node: &Node, path: &Path<'_>, err
     if !node.below.embedded {
         return;
     }
+    let mut at = 0;
     for (name, value) in map {
-        if let Some(property) = node.property(name) {
+        if let Some(property) = node.seek(name, &mut at) {
             self::value(value, property, &path.field(name), errors);
         } else if let Some(Additional::Typed(inner)) = &node.additional {
             self::value(value, inner, &path.key(name), errors);

@@ -99,8 +99,9 @@ impl Evaluator<'_> {
         anchor: Anchor<'_>,
         path: &Path<'_>,
     ) {
+        let mut at = 0;
         for (name, value) in map {
-            let (field, place) = match (node.property(name), &node.additional) {
+            let (field, place) = match (node.seek(name, &mut at), &node.additional) {
                 (Some(property), _) => (property, path.field(name)),
                 (None, Some(Additional::Typed(inner))) => (&**inner, path.key(name)),
                 _ => continue,

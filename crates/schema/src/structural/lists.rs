@@ -13,8 +13,9 @@ pub(super) fn object(map: &Map<String, Value>, node: &Node, path: &Path<'_>, err
     if !node.below.keyed {
         return;
     }
+    let mut at = 0;
     for (name, value) in map {
-        if let Some(property) = node.property(name) {
+        if let Some(property) = node.seek(name, &mut at) {
             self::value(value, property, &path.field(name), errors);
         }
         if let Some(Additional::Typed(inner)) = &node.additional {

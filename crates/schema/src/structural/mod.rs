@@ -144,4 +144,6 @@ pub(crate) fn is_checked(format: &str) -> bool {
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod rule_tests;
+#[cfg(test)]
 mod tests;
