@@ -79,7 +79,7 @@ impl Judge {
             };
             let cost = compiled.program.estimated_cost().saturating_mul(times);
             self.cost(cost, "estimated rule cost", field("rule"));
-            if let Some(message) = &compiled.message_expression {
+            if let Some((message, _)) = &compiled.message_expression {
                 self.cost(message.estimated_cost(), "estimated messageExpression cost", field("messageExpression"));
             }
             match uncorrelated {

@@ -1,6 +1,7 @@
 //! Evaluation of validation rules over an object, each at its own place, with the old self where there is one.
 
 use cel::{Budget, EvalError, Outcome};
+use meta::field::quoted;
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
@@ -166,7 +167,7 @@ impl Evaluator<'_> {
     ) {
         let message = match &rule.message_expression {
             None => Ok(rule.message.clone()),
-            Some(program) => {
+            Some((program, source)) => {
                 let before = old.filter(|_| program.uses_old());
                 match program.evaluate(this, before, &mut self.budget) {
                     Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
@@ -177,7 +178,7 @@ impl Evaluator<'_> {
                         } else {
                             format!(
                                 "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
-                                rule.name
+                                quoted(source)
                             )
                         })
                     }

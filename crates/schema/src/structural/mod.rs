@@ -10,6 +10,7 @@ pub(crate) mod evaluate;
 mod format;
 mod lists;
 mod node;
+mod number;
 mod openapi;
 pub(crate) mod path;
 pub(crate) mod pattern;

@@ -13,7 +13,8 @@ use crate::crd::field_path;
 pub(crate) struct Rule {
     pub program: Program,
     pub optional_old: bool,
-    pub message_expression: Option<Program>,
+    /// Makes the message, with its text.
+    pub message_expression: Option<(Program, String)>,
     /// The fixed message, or "failed rule: …".
     pub message: String,
     /// The message or the rule itself, as errors of evaluation name it.
@@ -71,7 +72,7 @@ pub(crate) fn compile(rule: Props<'_>, owner: Props<'_>, decl: &Decl) -> Option<
     let expression = rule.text("messageExpression");
     if !expression.is_empty() {
         match Program::compile(expression, decl, old, Output::String) {
-            Ok(program) => compiled.message_expression = Some(program),
+            Ok(program) => compiled.message_expression = Some((program, expression.to_owned())),
             Err(error) => return Some(Err(Fault::Message(Box::new(compiled), message_fault(&error)))),
         }
     }
