@@ -10,7 +10,8 @@ pub(crate) fn show(value: &Val) -> String {
         Val::Double(value) if value.is_infinite() => {
             format!("double(\"{}Infinity\")", if *value < 0.0 { "-" } else { "" })
         }
-        Val::Double(value) => format!("{value:?}"),
+        Val::Double(value) if value.fract() == 0.0 => format!("{value:.1}"),
+        Val::Double(value) => value.to_string(),
         Val::String(text) => format!("{:?}", &**text),
         Val::Bytes(bytes) => format!("b\"{}\"", bytes.iter().map(|byte| format!("\\{byte:03o}")).collect::<String>()),
         Val::Timestamp(time) => format!("timestamp(\"{time}\")"),

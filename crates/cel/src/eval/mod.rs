@@ -189,19 +189,20 @@ impl<'a> Context<'a> {
             other => (other, optional),
         };
         let found = match &target {
-            Val::List(list) => match position(&index)? {
-                Some(place) => list.get(place).transpose()?,
-                None => None,
+            Val::List(list) => match position(&index) {
+                Ok(Some(place)) => list.get(place).transpose(),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
             },
-            Val::Map(map) => map.find(&index)?,
-            _ => return no_such_overload(),
+            Val::Map(map) => map.find(&index),
+            _ => no_such_overload(),
         };
-        if optional && found.is_none() {
+        if optional && matches!(found, Ok(None)) {
             self.meter.charge(cost - 1)?;
             return Ok(Val::Optional(None));
         }
         self.meter.charge(cost)?;
-        match found {
+        match found? {
             Some(value) if optional => Ok(Val::some(value)),
             Some(value) => Ok(value),
             None if matches!(target, Val::List(_)) => fail(format!("index out of bounds: {}", functions::show(&index))),
@@ -309,28 +310,38 @@ impl<'a> Context<'a> {
 
     fn call(&mut self, call: &'a Call) -> Evaluated<Val<'a>> {
         let mut args = Vec::with_capacity(call.args.len());
+        let mut failed = None;
         for op in &call.args {
-            args.push(self.eval(op)?);
+            match self.eval(op) {
+                Ok(value) => args.push(value),
+                Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            // The reference looks at all arguments and charges for the call before it finds that one has failed.
+            self.meter.charge(1)?;
+            return Err(error);
         }
         let cost = functions::cost(call.charge, &args, self)?;
         self.meter.charge(cost)?;
         match (&call.regex, call.function) {
-            (Some(regex), Function::Matching(function)) => function(self, &args, regex),
-            (None, Function::Matching(function)) => {
+            (Some(regex), Function::Matching(function, _)) => function(self, &args, regex),
+            (None, Function::Matching(function, complaint)) => {
                 let Some(Val::String(pattern)) = args.get(1) else { return no_such_overload() };
-                let regex = self.pattern(pattern)?;
+                let regex = self.pattern(pattern, complaint)?;
                 function(self, &args, &regex)
             }
             (_, Function::Plain(function)) => function(self, &args),
         }
     }
 
-    fn pattern(&mut self, pattern: &Text) -> Evaluated<Rc<Regex>> {
+    fn pattern(&mut self, pattern: &Text, complaint: &str) -> Evaluated<Rc<Regex>> {
         if let Some(known) = self.patterns.get(&**pattern) {
             return Ok(known.clone());
         }
         self.meter.step(PATTERN_STEPS)?;
-        let compiled = Rc::new(regex(pattern).or_else(fail)?);
+        let compiled = Rc::new(regex(pattern).or_else(|why| fail(format!("{complaint}{why}")))?);
         if self.patterns.len() == KEPT_PATTERNS {
             self.patterns.clear();
         }

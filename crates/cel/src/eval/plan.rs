@@ -86,7 +86,7 @@ struct Planner<'p> {
 type Planned<T = Op> = Result<T, CompileError>;
 
 impl Planner<'_> {
-    /// `bare`: as a branch of a conditional, where the reference does not charge for naming a variable.
+    /// `bare`: as a branch of a conditional or as an index, where the reference does not charge for naming a variable.
     fn op(&mut self, id: Id, bare: bool) -> Planned {
         match &self.ast[id].kind {
             Kind::Broken | Kind::Message(_) => Err(CompileError::Constant("broken expression".into())),
@@ -137,13 +137,18 @@ impl Planner<'_> {
 
     /// What a field or an element is taken from. If it is no variable or field itself, the first step from it costs one more.
     fn operand(&mut self, id: Id, bare: bool) -> Planned<(Box<Op>, u64)> {
-        let attribute = match &self.ast[id].kind {
+        let attribute = self.is_attribute(id);
+        let operand = self.op(id, bare && attribute)?;
+        Ok((Box::new(operand), u64::from(!attribute && !bare)))
+    }
+
+    /// Whether it is a variable, or something reached from one by fields and indices alone.
+    fn is_attribute(&self, id: Id) -> bool {
+        match &self.ast[id].kind {
             Kind::Ident(_) | Kind::Select { test: false, .. } => true,
             Kind::Call { function, .. } => matches!(function.as_str(), "_[_]" | "_[?_]" | "_?._" | "_?_:_"),
             _ => false,
-        };
-        let operand = self.op(id, bare && attribute)?;
-        Ok((Box::new(operand), u64::from(!attribute && !bare)))
+        }
     }
 
     fn variable(&self, name: &str, cost: u64) -> Op {
@@ -168,7 +173,7 @@ impl Planner<'_> {
             }
             ("_[_]" | "_[?_]", [operand, index]) => {
                 let (operand, base) = self.operand(*operand, bare)?;
-                let index = Box::new(self.op(*index, false)?);
+                let index = Box::new(self.op(*index, self.is_attribute(*index))?);
                 return Ok(Op::Index { operand, index, optional: function == "_[?_]", cost: base + 1 });
             }
             ("_&&_", [left, right]) => return Ok(Op::And(Box::new([self.op(*left, false)?, self.op(*right, false)?]))),

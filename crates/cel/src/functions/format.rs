@@ -142,7 +142,8 @@ impl Writer<'_> {
             ('d', _) => return wrong("decimal clause can only be used on integers"),
             ('f', Val::Double(value)) => fixed(*value, precision),
             ('f', _) => return wrong("fixed-point clause can only be used on doubles"),
-            ('e', Val::Double(value)) => scientific(*value, precision),
+            // The reference drops the precision of this one.
+            ('e', Val::Double(value)) => scientific(*value, PRECISION),
             ('e', _) => return wrong("scientific clause can only be used on doubles"),
             ('b', Val::Bool(value)) => u8::from(*value).to_string(),
             ('b' | 'o' | 'x' | 'X', Val::Int(value)) => {

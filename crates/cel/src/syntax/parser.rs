@@ -115,15 +115,20 @@ impl<'s> Parser<'s, '_> {
         Err(Stop::Reported)
     }
 
-    fn expect(&mut self, symbol: &str, expected: &str) -> Parsed<u32> {
+    fn expect(&mut self, symbol: &'static str, expected: &str) -> Parsed<u32> {
         if let Some(at) = self.eat(symbol) {
             return Ok(at);
         }
         let found = self.peek();
-        if found.token == Token::End && symbol == ")" {
-            return self.syntax(found.at, format!("missing ')' at '{}'", found.text));
-        }
-        self.syntax(found.at, format!("mismatched input '{}' expecting {expected}", found.text))
+        // One expected token that the end could follow is called missing; one token too many, extraneous.
+        let message = if found.token == Token::End && expected.starts_with('\'') && symbol != ":" {
+            format!("missing {expected} at '{}'", found.text)
+        } else if self.ahead(1).token == Token::Symbol(symbol) {
+            format!("extraneous input '{}' expecting {expected}", found.text)
+        } else {
+            format!("mismatched input '{}' expecting {expected}", found.text)
+        };
+        self.syntax(found.at, message)
     }
 
     /// Something wrong with one part; the rest is still read.
@@ -345,7 +350,7 @@ impl<'s> Parser<'s, '_> {
         loop {
             args.push(self.expression(OPERAND)?);
             if self.eat(",").is_none() {
-                self.expect(")", "{')', ','}")?;
+                self.expect(")", "')'")?;
                 return Ok(args);
             }
         }
@@ -354,6 +359,9 @@ impl<'s> Parser<'s, '_> {
     fn list(&mut self, at: u32) -> Parsed {
         let mut elements = Vec::new();
         while !self.is("]") {
+            if self.peek().token == Token::End && !elements.is_empty() {
+                self.expect("]", "']'")?;
+            }
             let optional = self.eat("?").is_some();
             elements.push(Element { value: self.expression(OPTIONAL_OPERAND)?, optional });
             if self.eat(",").is_none() {
