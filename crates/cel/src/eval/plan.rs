@@ -32,10 +32,12 @@ pub(crate) enum Op {
     Once { place: usize, op: Box<Op> },
     Map { entries: Vec<(Op, Op, bool)>, cost: u64 },
     /// One more element for the accumulator in a place, which nobody else sees.
-    Append { slot: usize, element: Box<Op> },
+    Append { slot: usize, element: Box<Op>, cost: u64 },
     /// One more entry, or all entries of a map, for the accumulator.
     Insert { slot: usize, entry: Vec<Op> },
     Call(Box<Call>),
+    /// A variable and where it is seen; its value is found when first asked for.
+    Bind { slot: usize, parts: Box<[Op; 2]> },
     Fold(Box<Fold>),
 }
 
@@ -93,7 +95,7 @@ impl Planner<'_> {
             Kind::Literal(literal) => Ok(Op::Const(literal.clone())),
             Kind::Ident(name) => Ok(self.variable(name, u64::from(!bare))),
             Kind::Select { operand, field, test } => {
-                let (operand, base) = self.operand(*operand, bare)?;
+                let (operand, base) = self.operand(*operand, bare && !test)?;
                 let field = Field::new(field);
                 Ok(match test {
                     true => Op::Has { operand, field, cost: base },
@@ -194,7 +196,9 @@ impl Planner<'_> {
                     && let [element] = elements.as_slice()
                 {
                     let element = Box::new(self.op(element.value, false)?);
-                    return Ok(Op::Append { slot, element });
+                    // Naming the accumulator and adding to it; the list around the element is free if that is constant.
+                    let cost = 2 + if element.is_constant() { 0 } else { functions::LIST_COST };
+                    return Ok(Op::Append { slot, element, cost });
                 }
             }
             ("cel.@mapInsert", [left, entry @ ..]) => {
@@ -217,6 +221,10 @@ impl Planner<'_> {
         if let (Charge::Membership, Some(Op::Once { op, .. })) = (charge, call.args.get_mut(1))
             && let Some(set) = as_set(op)
         {
+            // In an empty list there is nothing, whatever is asked for.
+            if matches!(&set, Op::Map { entries, .. } if entries.is_empty()) {
+                return Ok(Op::Const(Literal::Bool(false)));
+            }
             **op = set;
             call.charge = Charge::Nothing;
         }
@@ -277,6 +285,12 @@ impl Planner<'_> {
         let init = self.op(fold.init, false)?;
         let accumulator = self.scopes.len();
         self.scopes.push(fold.accumulator.clone());
+        if fold.is_binding() {
+            self.room.locals = self.room.locals.max(self.scopes.len());
+            let result = self.op(fold.result, false)?;
+            self.scopes.truncate(accumulator);
+            return Ok(Op::Bind { slot: accumulator, parts: Box::new([init, result]) });
+        }
         let first = self.scopes.len();
         self.scopes.push(fold.variable.clone());
         let second = fold.second.as_ref().map(|name| {

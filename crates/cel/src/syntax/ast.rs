@@ -80,6 +80,13 @@ pub(crate) struct Fold {
     pub result: Id,
 }
 
+impl Fold {
+    /// Whether it is no loop but binds its accumulator, which then has the name of a variable.
+    pub fn is_binding(&self) -> bool {
+        !self.accumulator.starts_with('@')
+    }
+}
+
 /// Why a tree stopped growing.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TooLarge(pub &'static str);

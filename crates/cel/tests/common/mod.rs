@@ -69,3 +69,33 @@ pub fn object() -> Value {
         "ios": "10%", "e": "a", "p": {"u": 1}, "nul": null,
     })
 }
+
+/// The declaration of a structural schema.
+pub fn declare(schema: &Value) -> Decl {
+    let number = |name: &str| schema[name].as_u64();
+    if schema["x-kubernetes-int-or-string"] == true {
+        return Decl::IntOrString { max: number("maxLength") };
+    }
+    match (schema["type"].as_str().unwrap(), schema["format"].as_str()) {
+        ("boolean", _) => Decl::Bool,
+        ("integer", _) => Decl::Int,
+        ("number", _) => Decl::Double,
+        ("string", Some("byte")) => Decl::Bytes { max: number("maxLength") },
+        ("string", Some("duration")) => Decl::Duration,
+        ("string", Some("date")) => Decl::Date,
+        ("string", Some("date-time")) => Decl::Timestamp,
+        ("string", _) => text(number("maxLength")),
+        ("array", _) => list(declare(&schema["items"]), number("maxItems"), Identity::Atomic),
+        _ if schema["additionalProperties"].is_object() => {
+            Decl::Map { value: Box::new(declare(&schema["additionalProperties"])), max: number("maxProperties") }
+        }
+        _ => {
+            let properties = schema["properties"].as_object().unwrap();
+            let required = schema["required"].as_array().into_iter().flatten();
+            Decl::Object {
+                fields: properties.iter().map(|(name, schema)| (name.clone(), declare(schema))).collect(),
+                required: required.map(|name| name.as_str().unwrap().to_string()).collect(),
+            }
+        }
+    }
+}
