@@ -18,7 +18,8 @@ pub(crate) fn show(value: &Val) -> String {
         Val::Duration(_) => format!("duration(\"{}\")", plain(value)),
         Val::Type(name) => (*name).into(),
         Val::List(list) => {
-            let items: Vec<String> = list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| show(&item))).collect();
+            let items: Vec<String> =
+                list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| show(&item))).collect();
             format!("[{}]", items.join(", "))
         }
         Val::Map(map) => {

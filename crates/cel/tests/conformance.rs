@@ -44,8 +44,7 @@ fn expressions_mean_and_cost_what_they_do_on_kube_apiserver() {
         None => include_str!("conformance.txt").to_string(),
     };
     let (decl, object) = (decl(), object());
-    let (wrong, count) =
-        differences(&table, |expression| answer(expression, &decl, OldSelf::Bound, &object, &object));
+    let (wrong, count) = differences(&table, |expression| answer(expression, &decl, OldSelf::Bound, &object, &object));
     assert!(count > 900, "only {count} expressions");
     assert!(wrong.is_empty(), "{wrong}");
 }

@@ -132,9 +132,7 @@ impl<'e> Estimator<'e> {
             (Decl::List { element, .. }, "@items" | "@values") => Some(&**element),
             (Decl::Map { value, .. }, "@items" | "@values") => Some(&**value),
             (Decl::Map { .. }, "@keys") => Some(KEY),
-            (Decl::Object { fields, .. }, name) => {
-                crate::escape::unescape(name).and_then(|name| fields.get(&name))
-            }
+            (Decl::Object { fields, .. }, name) => crate::escape::unescape(name).and_then(|name| fields.get(&name)),
             _ => None,
         };
         next.map_or(Path::Lost, Path::At)

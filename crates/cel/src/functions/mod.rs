@@ -189,10 +189,7 @@ pub(crate) fn lookup(name: &str) -> Option<(Function, Charge)> {
 
 /// Conversions of constants are done when the expression is compiled.
 pub(crate) fn is_conversion(name: &str) -> bool {
-    matches!(
-        name,
-        "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint"
-    )
+    matches!(name, "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint")
 }
 
 pub(crate) fn cost<'a>(charge: Charge, args: &[Val<'a>], context: &mut Context<'a>) -> Evaluated<u64> {

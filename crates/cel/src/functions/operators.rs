@@ -11,7 +11,9 @@ use crate::value::{Evaluated, Val, compare, equal, fail, no_such_overload};
 fn mismatch<'a>(name: &str, first: &Val) -> Evaluated<Val<'a>> {
     use Val::{Bytes, Double, Duration, Int, List, String, Timestamp, Uint};
     let knows = match name {
-        "_+_" => matches!(first, Bytes(_) | Double(_) | Duration(_) | Int(_) | List(_) | String(_) | Timestamp(_) | Uint(_)),
+        "_+_" => {
+            matches!(first, Bytes(_) | Double(_) | Duration(_) | Int(_) | List(_) | String(_) | Timestamp(_) | Uint(_))
+        }
         "_-_" => matches!(first, Double(_) | Duration(_) | Int(_) | Timestamp(_) | Uint(_)),
         "_*_" | "_/_" => matches!(first, Double(_) | Int(_) | Uint(_)),
         "_%_" => matches!(first, Int(_) | Uint(_)),

@@ -3,7 +3,7 @@
 /// Deeper trees are refused: every pass recurses once per level.
 pub(crate) const MAX_DEPTH: u16 = 250;
 /// Macros copy subtrees; this bounds what they may grow to.
-const MAX_NODES: usize = 50_000;
+const MAX_NODES: usize = 200_000;
 
 pub(crate) type Id = u32;
 

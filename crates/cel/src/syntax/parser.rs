@@ -30,16 +30,24 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-const OPERAND: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+const OPERAND: &str =
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 const OPTIONAL_OPERAND: &str = "'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+
+/// Binary operators, loosest first, and the functions they stand for.
+const LEVELS: [&[(&str, &str)]; 5] = [
+    &[("||", "_||_")],
+    &[("&&", "_&&_")],
+    &[("<", "_<_"), ("<=", "_<=_"), (">=", "_>=_"), (">", "_>_"), ("==", "_==_"), ("!=", "_!=_"), ("in", "@in")],
+    &[("+", "_+_"), ("-", "_-_")],
+    &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
+];
 
 /// The tree of `source` and its root. With issues, parts of it are [`Kind::Broken`].
 pub(crate) fn parse(source: &str, issues: &mut Issues) -> Option<(Ast, Id)> {
     let size = source.chars().count();
     if size > MAX_SOURCE {
-        issues.add_everywhere(format!(
-            "expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}"
-        ));
+        issues.add_everywhere(format!("expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}"));
         return None;
     }
     let lexemes = tokens(source, issues);
@@ -157,25 +165,18 @@ impl<'s> Parser<'s, '_> {
         Ok(result)
     }
 
-    /// Binary operators, loosest first; all of them associate to the left.
-    fn binary(&mut self, level: usize, expected: &'static str) -> Parsed {
-        const LEVELS: [&[(&str, &str)]; 5] = [
-            &[("||", "_||_")],
-            &[("&&", "_&&_")],
-            &[
-                ("<", "_<_"),
-                ("<=", "_<=_"),
-                (">=", "_>=_"),
-                (">", "_>_"),
-                ("==", "_==_"),
-                ("!=", "_!=_"),
-                ("in", "@in"),
-            ],
-            &[("+", "_+_"), ("-", "_-_")],
-            &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
-        ];
-        let Some(operators) = LEVELS.get(level) else { return self.unary(expected) };
-        let mut left = self.binary(level + 1, expected)?;
+    /// Operands joined by operators no looser than a level.
+    fn binary(&mut self, loosest: usize, expected: &'static str) -> Parsed {
+        let mut left = self.unary(expected)?;
+        for level in (loosest..LEVELS.len()).rev() {
+            left = self.chain(level, left)?;
+        }
+        Ok(left)
+    }
+
+    /// What follows an operand by operators of one level; all of them associate to the left.
+    fn chain(&mut self, level: usize, mut left: Id) -> Parsed {
+        let operators = LEVELS[level];
         let mut terms = vec![left];
         let mut places = Vec::new();
         while let Some((symbol, function)) = operators.iter().find(|(symbol, _)| self.is(symbol)) {
