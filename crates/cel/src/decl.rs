@@ -67,9 +67,7 @@ impl Decl {
     pub fn with_object_meta(mut self) -> Decl {
         if let Decl::Object { fields, .. } = &mut self {
             let text = || Decl::String { max: None };
-            let named = |metadata: &Decl| {
-                matches!(metadata, Decl::Object { fields, .. } if fields.contains_key("name") && fields.contains_key("generateName"))
-            };
+            let named = |metadata: &Decl| matches!(metadata, Decl::Object { fields, .. } if fields.contains_key("name") && fields.contains_key("generateName"));
             let complete = fields.contains_key("kind")
                 && fields.contains_key("apiVersion")
                 && fields.get("metadata").is_some_and(named);

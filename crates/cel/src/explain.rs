@@ -10,14 +10,16 @@ pub(crate) fn show(value: &Val) -> String {
         Val::Double(value) if value.is_infinite() => {
             format!("double(\"{}Infinity\")", if *value < 0.0 { "-" } else { "" })
         }
-        Val::Double(value) => format!("{value:?}"),
+        Val::Double(value) if value.fract() == 0.0 => format!("{value:.1}"),
+        Val::Double(value) => value.to_string(),
         Val::String(text) => format!("{:?}", &**text),
         Val::Bytes(bytes) => format!("b\"{}\"", bytes.iter().map(|byte| format!("\\{byte:03o}")).collect::<String>()),
         Val::Timestamp(time) => format!("timestamp(\"{time}\")"),
         Val::Duration(_) => format!("duration(\"{}\")", plain(value)),
         Val::Type(name) => (*name).into(),
         Val::List(list) => {
-            let items: Vec<String> = list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| show(&item))).collect();
+            let items: Vec<String> =
+                list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| show(&item))).collect();
             format!("[{}]", items.join(", "))
         }
         Val::Map(map) => {

@@ -104,11 +104,26 @@ impl Program {
     }
 }
 
-/// For tests that compare with the reference: the type, the estimate, the outcome as text, and what it cost.
+/// An expression looked at from all sides, for tests that compare with the reference.
 #[doc(hidden)]
-pub fn explain(source: &str, decl: &Decl, this: &Value, old: Option<&Value>) -> Result<(String, u64, Result<String, String>, u64), CompileError> {
-    let (program, of) = Program::build(source, decl, OldSelf::Bound)?;
+pub struct Explanation {
+    pub of: String,
+    pub estimate: u64,
+    pub outcome: Result<String, EvalError>,
+    pub cost: u64,
+}
+
+#[doc(hidden)]
+pub fn explain(
+    source: &str,
+    decl: &Decl,
+    binding: OldSelf,
+    this: &Value,
+    old: Option<&Value>,
+) -> Result<Explanation, CompileError> {
+    let (program, of) = Program::build(source, decl, binding)?;
     let mut budget = Budget::new(crate::PER_CALL_LIMIT, crate::OBJECT_BUDGET);
-    let outcome = program.value(this, old, &mut budget).map(|value| crate::explain::show(&value)).map_err(|error| error.to_string());
-    Ok((of.to_string(), program.estimated_cost, outcome, crate::OBJECT_BUDGET - budget.remaining()))
+    let outcome = program.value(this, old, &mut budget).map(|value| crate::explain::show(&value));
+    let cost = crate::OBJECT_BUDGET - budget.remaining();
+    Ok(Explanation { of: of.to_string(), estimate: program.estimated_cost, outcome, cost })
 }

@@ -31,7 +31,9 @@ impl Literals<'_> {
                 let of = entries.iter().map(|entry| (entry.value, self.element(entry.value, entry.optional)));
                 self.same(of.collect(), false);
             }
-            Kind::Call { function, target: Some(target), args } if function == "format" => self.format(id, *target, args),
+            Kind::Call { function, target: Some(target), args } if function == "format" => {
+                self.format(id, *target, args)
+            }
             Kind::Call { function, args, .. } => self.argument(function, args),
             _ => {}
         }

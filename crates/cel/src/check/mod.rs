@@ -16,6 +16,9 @@ use crate::syntax::ast::{Ast, Fold, Id, Kind, Literal};
 pub(crate) use signatures::Overload;
 use types::{Type, Unifier, most_general};
 
+/// Types are trees, and nested maps can double them at every step.
+const MAX_TYPE: usize = 1000;
+
 /// What the checker found out, by node.
 pub(crate) struct Checked {
     pub types: Vec<Type>,
@@ -92,9 +95,10 @@ impl<'c> Checker<'c> {
 
     fn field(&mut self, object: &Arc<str>, name: &str) -> Option<Type> {
         let fields = *self.objects.get(object)?;
-        let decl = fields.get(name).filter(|_| escape(name).as_deref() == Some(name)).or_else(|| {
-            fields.iter().find(|(raw, _)| escape(raw).as_deref() == Some(name)).map(|(_, decl)| decl)
-        })?;
+        let decl = fields
+            .get(name)
+            .filter(|_| escape(name).as_deref() == Some(name))
+            .or_else(|| fields.iter().find(|(raw, _)| escape(raw).as_deref() == Some(name)).map(|(_, decl)| decl))?;
         Some(self.declared(decl, &format!("{object}.{name}")))
     }
 
@@ -139,7 +143,13 @@ impl<'c> Checker<'c> {
             Kind::Message(name) => self.undeclared(id, &name),
             Kind::Fold(fold) => self.fold(&fold),
         };
-        self.types[id as usize] = of;
+        self.types[id as usize] = match of.is_larger_than(MAX_TYPE) {
+            true => {
+                self.report(id, "type is too large".into());
+                Type::Error
+            }
+            false => of,
+        };
     }
 
     fn undeclared(&mut self, id: Id, name: &str) -> Type {
@@ -164,7 +174,8 @@ impl<'c> Checker<'c> {
     }
 
     fn select(&mut self, id: Id, operand: Id, field: &str, test: bool) -> Type {
-        if !test && let Some(name) = self.ast.qualified_name(id)
+        if !test
+            && let Some(name) = self.ast.qualified_name(id)
             && let Some(of) = type_named(&name)
         {
             *self.ast.kind_mut(id) = Kind::Ident(name);

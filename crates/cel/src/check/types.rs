@@ -68,6 +68,19 @@ impl Type {
         }
     }
 
+    /// Whether it is made of more than `most` parts.
+    pub fn is_larger_than(&self, most: usize) -> bool {
+        let (mut seen, mut left) = (0, vec![self]);
+        while let Some(of) = left.pop() {
+            seen += 1;
+            if seen > most {
+                return true;
+            }
+            left.extend(of.parts().into_iter().map(|part| &**part));
+        }
+        false
+    }
+
     /// The type with each of its parts replaced.
     pub fn map_parts(&self, change: &mut dyn FnMut(&Type) -> Type) -> Type {
         let mut part = |one: &Arc<Type>| Arc::new(change(one));
@@ -141,10 +154,12 @@ impl fmt::Display for Type {
 }
 
 /// What the type variables have turned out to be.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Unifier {
     bound: HashMap<u32, Type>,
     next: u32,
+    /// What the attempt under way has overwritten.
+    undo: Vec<(u32, Option<Type>)>,
 }
 
 impl Unifier {
@@ -155,12 +170,20 @@ impl Unifier {
 
     /// Whether the types agree pairwise; only then what was learnt on the way is kept.
     pub fn assignable(&mut self, pairs: &[(&Type, &Type)]) -> bool {
-        let mut attempt = self.clone();
-        let agree = pairs.iter().all(|(from, to)| attempt.unify(from, to));
-        if agree {
-            *self = attempt;
+        let agree = pairs.iter().all(|(from, to)| self.unify(from, to));
+        while let Some((variable, before)) = self.undo.pop() {
+            match before {
+                _ if agree => {}
+                Some(before) => drop(self.bound.insert(variable, before)),
+                None => drop(self.bound.remove(&variable)),
+            }
         }
         agree
+    }
+
+    fn bind(&mut self, variable: u32, to: Type) {
+        let before = self.bound.insert(variable, to);
+        self.undo.push((variable, before));
     }
 
     fn unify(&mut self, from: &Type, to: &Type) -> bool {
@@ -201,14 +224,14 @@ impl Unifier {
             }
             let general = most_general(value, &known);
             if !self.occurs(variable, &general) {
-                self.bound.insert(variable, general);
+                self.bind(variable, general);
             }
             return Ok(());
         }
         if self.occurs(variable, value) {
             return Err(false);
         }
-        self.bound.insert(variable, value.clone());
+        self.bind(variable, value.clone());
         Ok(())
     }
 

@@ -101,7 +101,7 @@ impl<'e> Estimator<'e> {
                 total
             }
             Kind::Call { function, target, args } => self.call(id, function, *target, args),
-            Kind::Fold(fold) if self.is_binding(fold) => self.binding(id, fold),
+            Kind::Fold(fold) if fold.is_binding() => self.binding(id, fold),
             Kind::Fold(fold) => self.fold(id, fold),
         }
     }
@@ -132,9 +132,7 @@ impl<'e> Estimator<'e> {
             (Decl::List { element, .. }, "@items" | "@values") => Some(&**element),
             (Decl::Map { value, .. }, "@items" | "@values") => Some(&**value),
             (Decl::Map { .. }, "@keys") => Some(KEY),
-            (Decl::Object { fields, .. }, name) => {
-                crate::escape::unescape(name).and_then(|name| fields.get(&name))
-            }
+            (Decl::Object { fields, .. }, name) => crate::escape::unescape(name).and_then(|name| fields.get(&name)),
             _ => None,
         };
         next.map_or(Path::Lost, Path::At)
@@ -184,12 +182,6 @@ impl<'e> Estimator<'e> {
             Kind::Ident(name) => self.local(name).and_then(|local| local.entries),
             _ => None,
         })
-    }
-
-    /// Loops over nothing bind a variable.
-    fn is_binding(&self, fold: &Fold) -> bool {
-        matches!(&self.ast[fold.range].kind, Kind::List(elements) if elements.is_empty())
-            && matches!(&self.ast[fold.condition].kind, Kind::Literal(Literal::Bool(false)))
     }
 
     fn binding(&mut self, id: Id, fold: &Fold) -> Range {

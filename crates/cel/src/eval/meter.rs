@@ -4,7 +4,9 @@ use crate::error::EvalError;
 use crate::value::Evaluated;
 
 /// Steps of work the cost model does not see (a deep comparison costs one unit there), per unit of cost.
-const STEPS_PER_UNIT: u64 = 20;
+const STEPS_PER_UNIT: u64 = 10;
+/// Steps that count for nothing: small work costs what the API server says it costs.
+const FREE_STEPS: u64 = 50_000;
 /// Bytes an evaluation may set up, per step.
 const BYTES_PER_STEP: usize = 4;
 
@@ -43,6 +45,6 @@ impl Meter {
 
     /// What the budget is charged.
     pub fn spent(&self) -> u64 {
-        self.cost.max(self.steps / STEPS_PER_UNIT)
+        self.cost.max(self.steps.saturating_sub(FREE_STEPS) / STEPS_PER_UNIT)
     }
 }

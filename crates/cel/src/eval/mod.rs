@@ -41,10 +41,17 @@ pub(crate) struct Context<'a> {
     bindings: Option<Bindings<'a>>,
     /// Constant lists and maps, set up when first needed.
     constants: Vec<Option<Val<'a>>>,
-    /// Accumulators may hold an error that a later element makes irrelevant.
-    locals: Vec<Evaluated<Val<'a>>>,
+    locals: Vec<Local<'a>>,
     pub meter: Meter,
     patterns: HashMap<String, Rc<Regex>>,
+}
+
+#[derive(Clone)]
+enum Local<'a> {
+    /// Accumulators may hold an error that a later element makes irrelevant.
+    Value(Evaluated<Val<'a>>),
+    /// Not asked for yet.
+    Later(&'a Op),
 }
 
 /// The outcome, and what it cost.
@@ -64,7 +71,7 @@ impl<'a> Context<'a> {
         Context {
             bindings,
             constants: vec![None; room.constants],
-            locals: vec![Ok(Val::Null); room.locals],
+            locals: vec![Local::Value(Ok(Val::Null)); room.locals],
             meter: Meter::new(limit),
             patterns: HashMap::new(),
         }
@@ -84,7 +91,7 @@ impl<'a> Context<'a> {
             }
             Op::Local { slot, cost } => {
                 self.meter.charge(*cost)?;
-                self.locals[*slot].clone()
+                self.local(*slot)
             }
             Op::Select { operand, field, optional, cost } => self.select(operand, field, *optional, *cost),
             Op::Has { operand, field, cost } => self.has(operand, field, *cost),
@@ -123,11 +130,24 @@ impl<'a> Context<'a> {
                 self.constants[*place] = Some(value.clone());
                 Ok(value)
             }
-            Op::Append { slot, element } => self.append(*slot, element),
+            Op::Append { slot, element, cost } => self.append(*slot, element, *cost),
             Op::Insert { slot, entry } => self.insert(*slot, entry),
             Op::Call(call) => self.call(call),
+            Op::Bind { slot, parts } => {
+                self.locals[*slot] = Local::Later(&parts[0]);
+                self.eval(&parts[1])
+            }
             Op::Fold(fold) => self.fold(fold),
         }
+    }
+
+    fn local(&mut self, slot: usize) -> Evaluated<Val<'a>> {
+        let value = match &self.locals[slot] {
+            Local::Value(value) => return value.clone(),
+            Local::Later(op) => self.eval(op),
+        };
+        self.locals[slot] = Local::Value(value.clone());
+        value
     }
 
     fn this(&self) -> Evaluated<Val<'a>> {
@@ -182,26 +202,33 @@ impl<'a> Context<'a> {
 
     fn index(&mut self, operand: &'a Op, index: &'a Op, optional: bool, cost: u64) -> Evaluated<Val<'a>> {
         let operand = self.eval(operand)?;
-        let index = self.eval(index)?;
+        let index = match self.eval(index) {
+            Err(error @ EvalError::Failed(_)) => {
+                self.meter.charge(cost)?;
+                return Err(error);
+            }
+            index => index?,
+        };
         let (target, optional) = match operand {
             Val::Optional(None) => return Ok(Val::Optional(None)),
             Val::Optional(Some(value)) => ((*value).clone(), true),
             other => (other, optional),
         };
         let found = match &target {
-            Val::List(list) => match position(&index)? {
-                Some(place) => list.get(place).transpose()?,
-                None => None,
+            Val::List(list) => match position(&index) {
+                Ok(Some(place)) => list.get(place).transpose(),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
             },
-            Val::Map(map) => map.find(&index)?,
-            _ => return no_such_overload(),
+            Val::Map(map) => map.find(&index),
+            _ => no_such_overload(),
         };
-        if optional && found.is_none() {
+        if optional && matches!(found, Ok(None)) {
             self.meter.charge(cost - 1)?;
             return Ok(Val::Optional(None));
         }
         self.meter.charge(cost)?;
-        match found {
+        match found? {
             Some(value) if optional => Ok(Val::some(value)),
             Some(value) => Ok(value),
             None if matches!(target, Val::List(_)) => fail(format!("index out of bounds: {}", functions::show(&index))),
@@ -258,12 +285,14 @@ impl<'a> Context<'a> {
 
     /// Takes the accumulator out of its place, so that it is changed and not copied.
     fn take(&mut self, slot: usize) -> Evaluated<Val<'a>> {
-        std::mem::replace(&mut self.locals[slot], Ok(Val::Null))
+        match std::mem::replace(&mut self.locals[slot], Local::Value(Ok(Val::Null))) {
+            Local::Value(value) => value,
+            Local::Later(_) => no_such_overload(),
+        }
     }
 
-    fn append(&mut self, slot: usize, element: &'a Op) -> Evaluated<Val<'a>> {
-        // Naming the accumulator, making a list of the element, adding the two.
-        self.meter.charge(1 + functions::LIST_COST + 1)?;
+    fn append(&mut self, slot: usize, element: &'a Op, cost: u64) -> Evaluated<Val<'a>> {
+        self.meter.charge(cost)?;
         let element = self.eval(element);
         match (self.take(slot)?, element?) {
             (Val::List(List::Owned { mut items, identity }), element) => {
@@ -276,7 +305,11 @@ impl<'a> Context<'a> {
     }
 
     fn insert(&mut self, slot: usize, entry: &'a [Op]) -> Evaluated<Val<'a>> {
-        self.meter.charge(2)?;
+        self.meter.charge(1)?;
+        if let Local::Value(Err(error)) = &self.locals[slot] {
+            return Err(error.clone());
+        }
+        self.meter.charge(1)?;
         let mut parts = Vec::with_capacity(2);
         for op in entry {
             parts.push(self.eval(op)?);
@@ -309,28 +342,41 @@ impl<'a> Context<'a> {
 
     fn call(&mut self, call: &'a Call) -> Evaluated<Val<'a>> {
         let mut args = Vec::with_capacity(call.args.len());
+        let mut failed = None;
         for op in &call.args {
-            args.push(self.eval(op)?);
+            match self.eval(op) {
+                Ok(value) => args.push(value),
+                Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
+                Err(error) if call.args.len() > 2 || call.regex.is_some() => return Err(error),
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    args.push(Val::Null);
+                }
+            }
         }
+        // The reference charges for a call with one or two arguments before it finds that one has failed.
         let cost = functions::cost(call.charge, &args, self)?;
         self.meter.charge(cost)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         match (&call.regex, call.function) {
-            (Some(regex), Function::Matching(function)) => function(self, &args, regex),
-            (None, Function::Matching(function)) => {
+            (Some(regex), Function::Matching(function, _)) => function(self, &args, regex),
+            (None, Function::Matching(function, complaint)) => {
                 let Some(Val::String(pattern)) = args.get(1) else { return no_such_overload() };
-                let regex = self.pattern(pattern)?;
+                let regex = self.pattern(pattern, complaint)?;
                 function(self, &args, &regex)
             }
             (_, Function::Plain(function)) => function(self, &args),
         }
     }
 
-    fn pattern(&mut self, pattern: &Text) -> Evaluated<Rc<Regex>> {
+    fn pattern(&mut self, pattern: &Text, complaint: &str) -> Evaluated<Rc<Regex>> {
         if let Some(known) = self.patterns.get(&**pattern) {
             return Ok(known.clone());
         }
         self.meter.step(PATTERN_STEPS)?;
-        let compiled = Rc::new(regex(pattern).or_else(fail)?);
+        let compiled = Rc::new(regex(pattern).or_else(|why| fail(format!("{complaint}{why}")))?);
         if self.patterns.len() == KEPT_PATTERNS {
             self.patterns.clear();
         }
@@ -340,10 +386,8 @@ impl<'a> Context<'a> {
 
     fn fold(&mut self, fold: &'a Fold) -> Evaluated<Val<'a>> {
         let range = self.eval(&fold.range)?;
-        self.locals[fold.accumulator] = match self.eval(&fold.init) {
-            Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
-            init => init,
-        };
+        let init = self.eval(&fold.init);
+        self.set(fold.accumulator, init)?;
         match &range {
             Val::List(list) => {
                 for place in 0..list.len() {
@@ -368,6 +412,15 @@ impl<'a> Context<'a> {
         self.eval(&fold.result)
     }
 
+    /// Errors are kept in variables; running out of budget ends it all.
+    fn set(&mut self, slot: usize, value: Evaluated<Val<'a>>) -> Evaluated<()> {
+        if let Err(cancelled @ EvalError::CostLimit { .. }) = value {
+            return Err(cancelled);
+        }
+        self.locals[slot] = Local::Value(value);
+        Ok(())
+    }
+
     /// One round; whether there shall be another.
     fn iterate(
         &mut self,
@@ -376,19 +429,17 @@ impl<'a> Context<'a> {
         second: impl FnOnce() -> Evaluated<Val<'a>>,
     ) -> Evaluated<bool> {
         self.meter.step(1)?;
-        self.locals[fold.first] = first;
+        self.set(fold.first, first)?;
         if let Some(slot) = fold.second {
-            self.locals[slot] = second();
+            self.set(slot, second())?;
         }
         match self.eval(&fold.condition) {
             Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
             Ok(Val::Bool(false)) => return Ok(false),
             _ => {}
         }
-        match self.eval(&fold.step) {
-            Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
-            outcome => self.locals[fold.accumulator] = outcome,
-        }
+        let outcome = self.eval(&fold.step);
+        self.set(fold.accumulator, outcome)?;
         Ok(true)
     }
 }

@@ -8,34 +8,79 @@ use crate::check::{Checked, type_named};
 use crate::error::CompileError;
 use crate::escape::unescape;
 use crate::functions::{self, Charge, Function};
-use crate::syntax::ast::{Ast, Fold as FoldNode, Id, Kind, Literal};
+use crate::syntax::ast::{Ast, Element, Entry, Fold as FoldNode, Id, Kind, Literal};
 use crate::value::{Val, regex};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Const(Literal),
     Type(&'static str),
-    This { cost: u64 },
-    Old { cost: u64 },
-    Local { slot: usize, cost: u64 },
-    Select { operand: Box<Op>, field: Field, optional: bool, cost: u64 },
-    Has { operand: Box<Op>, field: Field, cost: u64 },
-    Index { operand: Box<Op>, index: Box<Op>, optional: bool, cost: u64 },
+    This {
+        cost: u64,
+    },
+    Old {
+        cost: u64,
+    },
+    Local {
+        slot: usize,
+        cost: u64,
+    },
+    Select {
+        operand: Box<Op>,
+        field: Field,
+        optional: bool,
+        cost: u64,
+    },
+    Has {
+        operand: Box<Op>,
+        field: Field,
+        cost: u64,
+    },
+    Index {
+        operand: Box<Op>,
+        index: Box<Op>,
+        optional: bool,
+        cost: u64,
+    },
     And(Box<[Op; 2]>),
     Or(Box<[Op; 2]>),
     If(Box<[Op; 3]>),
     /// `left.or(right)` and `left.orValue(right)`: the right side only if needed.
-    OrElse { sides: Box<[Op; 2]>, unwrap: bool },
+    OrElse {
+        sides: Box<[Op; 2]>,
+        unwrap: bool,
+    },
     NotStrictlyFalse(Box<Op>),
-    List { elements: Vec<(Op, bool)>, cost: u64 },
+    List {
+        elements: Vec<(Op, bool)>,
+        cost: u64,
+    },
     /// A constant list or map, set up once and kept.
-    Once { place: usize, op: Box<Op> },
-    Map { entries: Vec<(Op, Op, bool)>, cost: u64 },
+    Once {
+        place: usize,
+        op: Box<Op>,
+    },
+    Map {
+        entries: Vec<(Op, Op, bool)>,
+        cost: u64,
+    },
     /// One more element for the accumulator in a place, which nobody else sees.
-    Append { slot: usize, element: Box<Op> },
+    Append {
+        slot: usize,
+        element: Box<Op>,
+        cost: u64,
+    },
     /// One more entry, or all entries of a map, for the accumulator.
-    Insert { slot: usize, entry: Vec<Op> },
+    Insert {
+        slot: usize,
+        entry: Vec<Op>,
+    },
     Call(Box<Call>),
+    /// A variable and where it is seen; its value is found when first asked for.
+    Bind {
+        slot: usize,
+        parts: Box<[Op; 2]>,
+    },
     Fold(Box<Fold>),
 }
 
@@ -86,45 +131,52 @@ struct Planner<'p> {
 type Planned<T = Op> = Result<T, CompileError>;
 
 impl Planner<'_> {
-    /// `bare`: as a branch of a conditional, where the reference does not charge for naming a variable.
+    /// `bare`: as a branch of a conditional or as an index, where the reference does not charge for naming a variable.
     fn op(&mut self, id: Id, bare: bool) -> Planned {
         match &self.ast[id].kind {
             Kind::Broken | Kind::Message(_) => Err(CompileError::Constant("broken expression".into())),
             Kind::Literal(literal) => Ok(Op::Const(literal.clone())),
             Kind::Ident(name) => Ok(self.variable(name, u64::from(!bare))),
-            Kind::Select { operand, field, test } => {
-                let (operand, base) = self.operand(*operand, bare)?;
-                let field = Field::new(field);
-                Ok(match test {
-                    true => Op::Has { operand, field, cost: base },
-                    false => Op::Select { operand, field, optional: false, cost: base + 1 },
-                })
-            }
-            Kind::List(elements) => {
-                let mut planned = Vec::with_capacity(elements.len());
-                for element in elements {
-                    planned.push((self.op(element.value, false)?, element.optional));
-                }
-                let constant = planned.iter().all(|(op, optional)| op.is_constant() && !optional);
-                let cost = if constant { 0 } else { functions::LIST_COST };
-                Ok(self.once(Op::List { elements: planned, cost }, constant))
-            }
-            Kind::Map(entries) => {
-                let mut planned = Vec::with_capacity(entries.len());
-                for entry in entries {
-                    planned.push((self.op(entry.key, false)?, self.op(entry.value, false)?, entry.optional));
-                }
-                let constant =
-                    planned.iter().all(|(key, value, optional)| key.is_constant() && value.is_constant() && !optional);
-                let cost = if constant { 0 } else { functions::MAP_COST };
-                Ok(self.once(Op::Map { entries: planned, cost }, constant))
-            }
+            Kind::Select { operand, field, test } => self.select(*operand, field, *test, bare),
+            Kind::List(elements) => self.list(elements),
+            Kind::Map(entries) => self.map(entries),
             Kind::Fold(fold) => self.fold(fold),
             Kind::Call { function, target, args } => {
                 let operands: Vec<Id> = target.iter().chain(args).copied().collect();
                 self.call(id, function, &operands, bare)
             }
         }
+    }
+
+    fn select(&mut self, operand: Id, field: &str, test: bool, bare: bool) -> Planned {
+        let (operand, base) = self.operand(operand, bare && !test)?;
+        let field = Field::new(field);
+        Ok(match test {
+            true => Op::Has { operand, field, cost: base },
+            false => Op::Select { operand, field, optional: false, cost: base + 1 },
+        })
+    }
+
+    fn list(&mut self, elements: &[Element]) -> Planned {
+        let mut planned = Vec::with_capacity(elements.len());
+        for element in elements {
+            planned.push((self.op(element.value, false)?, element.optional));
+        }
+        let constant = planned.iter().all(|(op, optional)| op.is_constant() && !optional);
+        let cost = if constant { 0 } else { functions::LIST_COST };
+        Ok(self.once(Op::List { elements: planned, cost }, constant))
+    }
+
+    fn map(&mut self, entries: &[Entry]) -> Planned {
+        let mut planned = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let key = self.op(entry.key, false)?;
+            planned.push((key, self.op(entry.value, false)?, entry.optional));
+        }
+        let constant =
+            planned.iter().all(|(key, value, optional)| key.is_constant() && value.is_constant() && !optional);
+        let cost = if constant { 0 } else { functions::MAP_COST };
+        Ok(self.once(Op::Map { entries: planned, cost }, constant))
     }
 
     fn once(&mut self, op: Op, constant: bool) -> Op {
@@ -137,13 +189,18 @@ impl Planner<'_> {
 
     /// What a field or an element is taken from. If it is no variable or field itself, the first step from it costs one more.
     fn operand(&mut self, id: Id, bare: bool) -> Planned<(Box<Op>, u64)> {
-        let attribute = match &self.ast[id].kind {
+        let attribute = self.is_attribute(id);
+        let operand = self.op(id, bare && attribute)?;
+        Ok((Box::new(operand), u64::from(!attribute && !bare)))
+    }
+
+    /// Whether it is a variable, or something reached from one by fields and indices alone.
+    fn is_attribute(&self, id: Id) -> bool {
+        match &self.ast[id].kind {
             Kind::Ident(_) | Kind::Select { test: false, .. } => true,
             Kind::Call { function, .. } => matches!(function.as_str(), "_[_]" | "_[?_]" | "_?._" | "_?_:_"),
             _ => false,
-        };
-        let operand = self.op(id, bare && attribute)?;
-        Ok((Box::new(operand), u64::from(!attribute && !bare)))
+        }
     }
 
     fn variable(&self, name: &str, cost: u64) -> Op {
@@ -159,48 +216,67 @@ impl Planner<'_> {
 
     fn call(&mut self, id: Id, function: &str, operands: &[Id], bare: bool) -> Planned {
         match (function, operands) {
-            ("_?._", [operand, field]) => {
-                let (operand, base) = self.operand(*operand, bare)?;
-                let Kind::Literal(Literal::String(name)) = &self.ast[*field].kind else {
-                    return Err(CompileError::Constant("broken expression".into()));
-                };
-                return Ok(Op::Select { operand, field: Field::new(name), optional: true, cost: base + 1 });
-            }
-            ("_[_]" | "_[?_]", [operand, index]) => {
-                let (operand, base) = self.operand(*operand, bare)?;
-                let index = Box::new(self.op(*index, false)?);
-                return Ok(Op::Index { operand, index, optional: function == "_[?_]", cost: base + 1 });
-            }
-            ("_&&_", [left, right]) => return Ok(Op::And(Box::new([self.op(*left, false)?, self.op(*right, false)?]))),
-            ("_||_", [left, right]) => return Ok(Op::Or(Box::new([self.op(*left, false)?, self.op(*right, false)?]))),
+            ("_?._" | "_[_]" | "_[?_]", [operand, argument]) => self.access(function, *operand, *argument, bare),
+            ("_&&_" | "_||_" | "or" | "orValue", [left, right]) => self.either(function, *left, *right),
             ("_?_:_", [condition, yes, no]) => {
-                let branches = [self.op(*condition, false)?, self.op(*yes, true)?, self.op(*no, true)?];
-                return Ok(Op::If(Box::new(branches)));
+                let condition = self.op(*condition, false)?;
+                let yes = self.op(*yes, true)?;
+                Ok(Op::If(Box::new([condition, yes, self.op(*no, true)?])))
             }
-            ("or" | "orValue", [left, right]) => {
-                let sides = Box::new([self.op(*left, false)?, self.op(*right, false)?]);
-                return Ok(Op::OrElse { sides, unwrap: function == "orValue" });
+            ("@not_strictly_false", [operand]) => Ok(Op::NotStrictlyFalse(Box::new(self.op(*operand, false)?))),
+            ("_+_" | "cel.@mapInsert", [accumulator, ..]) if self.accumulator(*accumulator).is_some() => {
+                self.gather(id, function, operands)
             }
-            ("@not_strictly_false", [operand]) => {
-                return Ok(Op::NotStrictlyFalse(Box::new(self.op(*operand, false)?)));
-            }
-            ("_+_", [left, right]) => {
-                if let (Some(slot), Kind::List(elements)) = (self.accumulator(*left), &self.ast[*right].kind)
-                    && let [element] = elements.as_slice()
-                {
-                    let element = Box::new(self.op(element.value, false)?);
-                    return Ok(Op::Append { slot, element });
-                }
-            }
-            ("cel.@mapInsert", [left, entry @ ..]) => {
-                if let Some(slot) = self.accumulator(*left) {
-                    let entry = entry.iter().map(|id| self.op(*id, false)).collect::<Planned<_>>()?;
-                    return Ok(Op::Insert { slot, entry });
-                }
-            }
-            _ => {}
+            _ => self.function(id, function, operands),
         }
+    }
+
+    /// A field, or an element by its index.
+    fn access(&mut self, function: &str, operand: Id, argument: Id, bare: bool) -> Planned {
+        let (operand, base) = self.operand(operand, bare)?;
+        if let ("_?._", Kind::Literal(Literal::String(name))) = (function, &self.ast[argument].kind) {
+            return Ok(Op::Select { operand, field: Field::new(name), optional: true, cost: base + 1 });
+        }
+        let index = Box::new(self.op(argument, self.is_attribute(argument))?);
+        Ok(Op::Index { operand, index, optional: function == "_[?_]", cost: base + 1 })
+    }
+
+    fn either(&mut self, function: &str, left: Id, right: Id) -> Planned {
+        let left = self.op(left, false)?;
+        let sides = Box::new([left, self.op(right, false)?]);
+        Ok(match function {
+            "_&&_" => Op::And(sides),
+            "_||_" => Op::Or(sides),
+            _ => Op::OrElse { sides, unwrap: function == "orValue" },
+        })
+    }
+
+    /// What a loop collects.
+    fn gather(&mut self, id: Id, function: &str, operands: &[Id]) -> Planned {
+        let (Some(slot), entry) = (self.accumulator(operands[0]), &operands[1..]) else {
+            return self.function(id, function, operands);
+        };
+        if function == "cel.@mapInsert" {
+            let entry = entry.iter().map(|id| self.op(*id, false)).collect::<Planned<_>>()?;
+            return Ok(Op::Insert { slot, entry });
+        }
+        match &self.ast[entry[0]].kind {
+            Kind::List(elements) if elements.len() == 1 => {
+                let element = Box::new(self.op(elements[0].value, false)?);
+                // Naming the accumulator and adding to it; the list around the element is free if that is constant.
+                let cost = 2 + if element.is_constant() { 0 } else { functions::LIST_COST };
+                Ok(Op::Append { slot, element, cost })
+            }
+            _ => self.function(id, function, operands),
+        }
+    }
+
+    fn function(&mut self, id: Id, function: &str, operands: &[Id]) -> Planned {
         let args = operands.iter().map(|id| self.op(*id, false)).collect::<Planned<Vec<_>>>()?;
+        self.apply(id, function, args)
+    }
+
+    fn apply(&mut self, id: Id, function: &str, args: Vec<Op>) -> Planned {
         let Some((implementation, charge)) = functions::lookup(function) else {
             return Err(CompileError::Constant(format!("no such overload: {function}")));
         };
@@ -212,6 +288,10 @@ impl Planner<'_> {
         if let (Charge::Membership, Some(Op::Once { op, .. })) = (charge, call.args.get_mut(1))
             && let Some(set) = as_set(op)
         {
+            // In an empty list there is nothing, whatever is asked for.
+            if matches!(&set, Op::Map { entries, .. } if entries.is_empty()) {
+                return Ok(Op::Const(Literal::Bool(false)));
+            }
             **op = set;
             call.charge = Charge::Nothing;
         }
@@ -272,6 +352,12 @@ impl Planner<'_> {
         let init = self.op(fold.init, false)?;
         let accumulator = self.scopes.len();
         self.scopes.push(fold.accumulator.clone());
+        if fold.is_binding() {
+            self.room.locals = self.room.locals.max(self.scopes.len());
+            let result = self.op(fold.result, false)?;
+            self.scopes.truncate(accumulator);
+            return Ok(Op::Bind { slot: accumulator, parts: Box::new([init, result]) });
+        }
         let first = self.scopes.len();
         self.scopes.push(fold.variable.clone());
         let second = fold.second.as_ref().map(|name| {

@@ -104,7 +104,9 @@ fn misfit(verb: char, of: &Type) -> Option<String> {
         'd' => (matches!(of, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
         'f' => (matches!(of, Type::Double), "fixed-point clause can only be used on doubles"),
         'e' => (matches!(of, Type::Double), "scientific clause can only be used on doubles"),
-        'b' => (matches!(of, Type::Int | Type::Uint | Type::Bool), "only integers and bools can be formatted as binary"),
+        'b' => {
+            (matches!(of, Type::Int | Type::Uint | Type::Bool), "only integers and bools can be formatted as binary")
+        }
         'o' => (matches!(of, Type::Int | Type::Uint), "octal clause can only be used on integers"),
         _ => (
             matches!(of, Type::Int | Type::Uint | Type::String | Type::Bytes),
@@ -131,9 +133,7 @@ impl Writer<'_> {
     }
 
     fn verb(&mut self, verb: char, precision: usize, value: &Val) -> Evaluated<()> {
-        let wrong = |wanted: &str| {
-            fail(format!("error during formatting: {wanted}, was given {}", value.type_name()))
-        };
+        let wrong = |wanted: &str| fail(format!("error during formatting: {wanted}, was given {}", value.type_name()));
         let text = match (verb, value) {
             ('s', value) => return self.plain(value),
             ('d', Val::Int(value)) => value.to_string(),
@@ -142,7 +142,8 @@ impl Writer<'_> {
             ('d', _) => return wrong("decimal clause can only be used on integers"),
             ('f', Val::Double(value)) => fixed(*value, precision),
             ('f', _) => return wrong("fixed-point clause can only be used on doubles"),
-            ('e', Val::Double(value)) => scientific(*value, precision),
+            // The reference drops the precision of this one.
+            ('e', Val::Double(value)) => scientific(*value, PRECISION),
             ('e', _) => return wrong("scientific clause can only be used on doubles"),
             ('b', Val::Bool(value)) => u8::from(*value).to_string(),
             ('b' | 'o' | 'x' | 'X', Val::Int(value)) => {

@@ -26,8 +26,8 @@ pub(crate) type Matching = for<'a> fn(&mut Context<'a>, &[Val<'a>], &Regex) -> E
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Function {
     Plain(Plain),
-    /// Takes a pattern as its second argument.
-    Matching(Matching),
+    /// Takes a pattern as its second argument; what it says before it complains of a bad one.
+    Matching(Matching, &'static str),
 }
 
 /// How the cost of a call follows from its arguments.
@@ -179,9 +179,9 @@ pub(crate) fn lookup(name: &str) -> Option<(Function, Charge)> {
         "minor" => (semver::minor, Charge::One),
         "patch" => (semver::patch, Charge::One),
 
-        "matches" => return Some((Function::Matching(strings::matches), Charge::Matching)),
-        "find" => return Some((Function::Matching(strings::find), Charge::Matching)),
-        "findAll" => return Some((Function::Matching(strings::find_all), Charge::Matching)),
+        "matches" => return Some((Function::Matching(strings::matches, ""), Charge::Matching)),
+        "find" => return Some((Function::Matching(strings::find, "Illegal regex: "), Charge::Matching)),
+        "findAll" => return Some((Function::Matching(strings::find_all, "Illegal regex: "), Charge::Matching)),
         _ => (names::constant(name)?, Charge::One),
     };
     Some((Function::Plain(plain.0), plain.1))
@@ -189,10 +189,7 @@ pub(crate) fn lookup(name: &str) -> Option<(Function, Charge)> {
 
 /// Conversions of constants are done when the expression is compiled.
 pub(crate) fn is_conversion(name: &str) -> bool {
-    matches!(
-        name,
-        "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint"
-    )
+    matches!(name, "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint")
 }
 
 pub(crate) fn cost<'a>(charge: Charge, args: &[Val<'a>], context: &mut Context<'a>) -> Evaluated<u64> {

@@ -1,7 +1,7 @@
 //! Named formats: what Kubernetes demands of names, labels and the like.
 
-use super::url::Url;
 use super::Plain;
+use super::url::Url;
 use crate::eval::Context;
 use crate::value::{Evaluated, Val, no_such_overload, time};
 
@@ -23,7 +23,12 @@ static FORMATS: [(&str, Format, Plain); 13] = [
     entry("dns1035LabelPrefix", 30, |text| label(text, true, true), |_, _| Ok(Val::Format(&FORMATS[6].1))),
     entry("labelValue", 40, label_value, |_, _| Ok(Val::Format(&FORMATS[7].1))),
     entry("uri", 1103, |text| Url::parse(text).err().into_iter().collect(), |_, _| Ok(Val::Format(&FORMATS[8].1))),
-    entry("uuid", 75, |text| unless(is_uuid(text), "does not match the UUID format"), |_, _| Ok(Val::Format(&FORMATS[9].1))),
+    entry(
+        "uuid",
+        72,
+        |text| unless(is_uuid(text), "does not match the UUID format"),
+        |_, _| Ok(Val::Format(&FORMATS[9].1)),
+    ),
     entry("byte", 84, |text| unless(is_base64(text), "invalid base64"), |_, _| Ok(Val::Format(&FORMATS[10].1))),
     entry("date", 72, |text| unless(is_date(text), "invalid date"), |_, _| Ok(Val::Format(&FORMATS[11].1))),
     entry("datetime", 72, |text| unless(is_datetime(text), "invalid datetime"), |_, _| Ok(Val::Format(&FORMATS[12].1))),
@@ -124,7 +129,9 @@ fn qualified_name(text: &str) -> Vec<String> {
             name
         }
         _ => {
-            return vec![format!("a qualified name {RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")];
+            return vec![format!(
+                "a qualified name {RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
         }
     };
     complaints.extend(unless(!name.is_empty(), "name part must be non-empty"));

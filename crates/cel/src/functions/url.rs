@@ -134,7 +134,8 @@ fn check_host(host: &str) -> Result<String, String> {
         }
         let escape = host.get(at..at + 3).unwrap_or(&host[at..]);
         // Only what is not ASCII may be written as an escape there.
-        if c == '%' && !escape[1..].starts_with(['8', '9', 'a', 'b', 'c', 'd', 'e', 'f', 'A', 'B', 'C', 'D', 'E', 'F']) {
+        if c == '%' && !escape[1..].starts_with(['8', '9', 'a', 'b', 'c', 'd', 'e', 'f', 'A', 'B', 'C', 'D', 'E', 'F'])
+        {
             return Err(format!("invalid URL escape {escape:?}"));
         }
     }
@@ -212,7 +213,9 @@ pub(super) fn host<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val<'
 /// Host and port; brackets belong to neither.
 fn split_host(host: &str) -> (&str, &str) {
     let (name, port) = match host.rfind(':') {
-        Some(colon) if host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => (&host[..colon], &host[colon + 1..]),
+        Some(colon) if host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => {
+            (&host[..colon], &host[colon + 1..])
+        }
         _ => (host, ""),
     };
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {

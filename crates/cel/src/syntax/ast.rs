@@ -3,7 +3,7 @@
 /// Deeper trees are refused: every pass recurses once per level.
 pub(crate) const MAX_DEPTH: u16 = 250;
 /// Macros copy subtrees; this bounds what they may grow to.
-const MAX_NODES: usize = 50_000;
+const MAX_NODES: usize = 200_000;
 
 pub(crate) type Id = u32;
 
@@ -78,6 +78,13 @@ pub(crate) struct Fold {
     pub condition: Id,
     pub step: Id,
     pub result: Id,
+}
+
+impl Fold {
+    /// Whether it is no loop but binds its accumulator, which then has the name of a variable.
+    pub fn is_binding(&self) -> bool {
+        !self.accumulator.starts_with('@')
+    }
 }
 
 /// Why a tree stopped growing.

@@ -63,10 +63,7 @@ enum Unit<'s> {
 }
 
 /// The lexer has seen that every escape is well formed; values are judged by the caller.
-fn unescape<'s>(
-    text: &'s str,
-    mut emit: impl FnMut(Unit<'s>) -> Result<(), &'static str>,
-) -> Result<(), &'static str> {
+fn unescape<'s>(text: &'s str, mut emit: impl FnMut(Unit<'s>) -> Result<(), &'static str>) -> Result<(), &'static str> {
     let body = text.trim_start_matches(['r', 'R']);
     let raw = body.len() < text.len();
     let quotes = if body.len() >= 6 && (body.starts_with("'''") || body.starts_with("\"\"\"")) { 3 } else { 1 };

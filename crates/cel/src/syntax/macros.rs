@@ -14,7 +14,9 @@ pub(super) fn global_call(parser: &mut Parser, at: u32, function: String, args: 
     }
     let argument = &parser.ast[args[0]];
     match argument.kind.clone() {
-        Kind::Select { operand, field, test: false } => Ok(parser.ast.add(at, Kind::Select { operand, field, test: true })?),
+        Kind::Select { operand, field, test: false } => {
+            Ok(parser.ast.add(at, Kind::Select { operand, field, test: true })?)
+        }
         _ => {
             let at = argument.at;
             parser.broken(at, "invalid argument to has() macro".into())
@@ -218,8 +220,16 @@ impl Builder<'_, '_, '_> {
         let init = self.method("value", copy)?;
         let (range, condition) = (self.add(Kind::List(Vec::new()))?, self.literal(Literal::Bool(false))?);
         let step = self.add(Kind::Ident(name.clone()))?;
-        let fold =
-            Fold { range, variable: "#unused".into(), second: None, accumulator: name, init, condition, step, result: args[1] };
+        let fold = Fold {
+            range,
+            variable: "#unused".into(),
+            second: None,
+            accumulator: name,
+            init,
+            condition,
+            step,
+            result: args[1],
+        };
         let mut value = self.add(Kind::Fold(Box::new(fold)))?;
         if function == "optMap" {
             value = self.call("optional.of", vec![value])?;

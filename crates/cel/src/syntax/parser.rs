@@ -30,16 +30,24 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-const OPERAND: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+const OPERAND: &str =
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 const OPTIONAL_OPERAND: &str = "'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+
+/// Binary operators, loosest first, and the functions they stand for.
+const LEVELS: [&[(&str, &str)]; 5] = [
+    &[("||", "_||_")],
+    &[("&&", "_&&_")],
+    &[("<", "_<_"), ("<=", "_<=_"), (">=", "_>=_"), (">", "_>_"), ("==", "_==_"), ("!=", "_!=_"), ("in", "@in")],
+    &[("+", "_+_"), ("-", "_-_")],
+    &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
+];
 
 /// The tree of `source` and its root. With issues, parts of it are [`Kind::Broken`].
 pub(crate) fn parse(source: &str, issues: &mut Issues) -> Option<(Ast, Id)> {
     let size = source.chars().count();
     if size > MAX_SOURCE {
-        issues.add_everywhere(format!(
-            "expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}"
-        ));
+        issues.add_everywhere(format!("expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}"));
         return None;
     }
     let lexemes = tokens(source, issues);
@@ -115,15 +123,20 @@ impl<'s> Parser<'s, '_> {
         Err(Stop::Reported)
     }
 
-    fn expect(&mut self, symbol: &str, expected: &str) -> Parsed<u32> {
+    fn expect(&mut self, symbol: &'static str, expected: &str) -> Parsed<u32> {
         if let Some(at) = self.eat(symbol) {
             return Ok(at);
         }
         let found = self.peek();
-        if found.token == Token::End && symbol == ")" {
-            return self.syntax(found.at, format!("missing ')' at '{}'", found.text));
-        }
-        self.syntax(found.at, format!("mismatched input '{}' expecting {expected}", found.text))
+        // One expected token that the end could follow is called missing; one token too many, extraneous.
+        let message = if found.token == Token::End && expected.starts_with('\'') && symbol != ":" {
+            format!("missing {expected} at '{}'", found.text)
+        } else if self.ahead(1).token == Token::Symbol(symbol) {
+            format!("extraneous input '{}' expecting {expected}", found.text)
+        } else {
+            format!("mismatched input '{}' expecting {expected}", found.text)
+        };
+        self.syntax(found.at, message)
     }
 
     /// Something wrong with one part; the rest is still read.
@@ -152,25 +165,18 @@ impl<'s> Parser<'s, '_> {
         Ok(result)
     }
 
-    /// Binary operators, loosest first; all of them associate to the left.
-    fn binary(&mut self, level: usize, expected: &'static str) -> Parsed {
-        const LEVELS: [&[(&str, &str)]; 5] = [
-            &[("||", "_||_")],
-            &[("&&", "_&&_")],
-            &[
-                ("<", "_<_"),
-                ("<=", "_<=_"),
-                (">=", "_>=_"),
-                (">", "_>_"),
-                ("==", "_==_"),
-                ("!=", "_!=_"),
-                ("in", "@in"),
-            ],
-            &[("+", "_+_"), ("-", "_-_")],
-            &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
-        ];
-        let Some(operators) = LEVELS.get(level) else { return self.unary(expected) };
-        let mut left = self.binary(level + 1, expected)?;
+    /// Operands joined by operators no looser than a level.
+    fn binary(&mut self, loosest: usize, expected: &'static str) -> Parsed {
+        let mut left = self.unary(expected)?;
+        for level in (loosest..LEVELS.len()).rev() {
+            left = self.chain(level, left)?;
+        }
+        Ok(left)
+    }
+
+    /// What follows an operand by operators of one level; all of them associate to the left.
+    fn chain(&mut self, level: usize, mut left: Id) -> Parsed {
+        let operators = LEVELS[level];
         let mut terms = vec![left];
         let mut places = Vec::new();
         while let Some((symbol, function)) = operators.iter().find(|(symbol, _)| self.is(symbol)) {
@@ -345,7 +351,7 @@ impl<'s> Parser<'s, '_> {
         loop {
             args.push(self.expression(OPERAND)?);
             if self.eat(",").is_none() {
-                self.expect(")", "{')', ','}")?;
+                self.expect(")", "')'")?;
                 return Ok(args);
             }
         }
@@ -354,6 +360,9 @@ impl<'s> Parser<'s, '_> {
     fn list(&mut self, at: u32) -> Parsed {
         let mut elements = Vec::new();
         while !self.is("]") {
+            if self.peek().token == Token::End && !elements.is_empty() {
+                self.expect("]", "']'")?;
+            }
             let optional = self.eat("?").is_some();
             elements.push(Element { value: self.expression(OPTIONAL_OPERAND)?, optional });
             if self.eat(",").is_none() {

@@ -2,14 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::{Evaluated, Val, fail, no_such_overload};
+use super::{Evaluated, List, Mapping, Val, fail, no_such_overload};
 use crate::eval::Meter;
 
 /// Equality of any two values: numbers across types, everything else only within its own.
 pub(crate) fn equal<'a>(one: &Val<'a>, two: &Val<'a>, meter: &mut Meter) -> Evaluated<bool> {
     meter.step(1)?;
     Ok(match (one, two) {
-        (Val::Null, Val::Null) => true,
+        (Val::Null, two) => matches!(two, Val::Null),
+        (_, Val::Null) => false,
         (Val::Bool(one), Val::Bool(two)) => one == two,
         (Val::String(one), Val::String(two)) => {
             meter.step(one.len().min(two.len()) / 32)?;
@@ -32,6 +33,11 @@ pub(crate) fn equal<'a>(one: &Val<'a>, two: &Val<'a>, meter: &mut Meter) -> Eval
         (Val::Cidr(one), Val::Cidr(two)) => one == two,
         (Val::Format(one), Val::Format(two)) => one.name == two.name,
         (Val::Semver(one), Val::Semver(two)) => one.precedence(two) == Ordering::Equal,
+        // What comes from the object, or from a library of Kubernetes, compares only with its like.
+        (Val::List(List::Json { .. }) | Val::Map(Mapping::Json { .. } | Mapping::Object { .. }), _)
+        | (Val::Quantity(_) | Val::Url(_) | Val::Ip(_) | Val::Cidr(_) | Val::Format(_) | Val::Semver(_), _) => {
+            return no_such_overload();
+        }
         (one, two) => numeric(one, two) == Some(Some(Ordering::Equal)),
     })
 }

@@ -113,7 +113,9 @@ impl<'a> Val<'a> {
             (Decl::List { element, identity, .. }, Value::Array(items)) => {
                 Val::List(List::Json { items, element, identity })
             }
-            (Decl::List { .. }, _) => return fail("invalid data, expected an array for the provided schema with type=array"),
+            (Decl::List { .. }, _) => {
+                return fail("invalid data, expected an array for the provided schema with type=array");
+            }
             (Decl::Map { value, .. }, Value::Object(entries)) => Val::Map(Mapping::Json { entries, value }),
             (Decl::Object { fields, .. }, Value::Object(entries)) => Val::Map(Mapping::Object { entries, fields }),
             (Decl::Map { .. } | Decl::Object { .. }, _) => {
@@ -191,8 +193,20 @@ impl<'a> Val<'a> {
             Val::List(list) => list.len() as u64,
             Val::Map(map) => map.len() as u64,
             Val::Optional(Some(value)) => value.size(),
-            Val::Ip(ip) => if ip.is_ipv4() { 4 } else { 16 },
-            Val::Cidr(cidr) => if cidr.address.is_ipv4() { 4 } else { 16 },
+            Val::Ip(ip) => {
+                if ip.is_ipv4() {
+                    4
+                } else {
+                    16
+                }
+            }
+            Val::Cidr(cidr) => {
+                if cidr.address.is_ipv4() {
+                    4
+                } else {
+                    16
+                }
+            }
             _ => 1,
         }
     }

@@ -5,13 +5,23 @@ use regex::{Regex, RegexBuilder};
 /// How large a compiled expression may get; beyond it, it is refused.
 const MAX_COMPILED: usize = 2 << 20;
 
+/// What the engine complains of, and how Go says it.
+const WORDS: [(&str, &str); 5] = [
+    ("unclosed group", "missing closing )"),
+    ("unopened group", "unexpected )"),
+    ("unclosed character class", "missing closing ]"),
+    ("repetition operator missing expression", "missing argument to repetition operator"),
+    ("unrecognized escape sequence", "invalid escape sequence"),
+];
+
 /// Compiles a pattern, or says what is wrong with it.
 pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
     let compiled = RegexBuilder::new(&translate(pattern)).size_limit(MAX_COMPILED).build();
     compiled.map_err(|error| {
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("error parsing regexp: {why}: `{pattern}`")
+        let known = WORDS.iter().find(|(ours, _)| *ours == why);
+        format!("error parsing regexp: {}: `{pattern}`", known.map_or(why, |(_, theirs)| theirs))
     })
 }
 
