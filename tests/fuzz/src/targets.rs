@@ -162,6 +162,36 @@ pub fn typed_body(data: &[u8]) {
     fits(facts, ty, &mut value);
 }
 
+/// The first line is the schema of a CRD, the rest an object: judged as CRD and object, whatever they are.
+pub fn custom_resource(data: &[u8]) {
+    let Some((props, Value::Object(object))) = document_and_patch(data) else { return };
+    let version =
+        serde_json::json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": props}});
+    let names = serde_json::json!({"plural": "things", "kind": "Thing"});
+    let spec = serde_json::json!({"group": "a.b", "scope": "Cluster", "names": names, "versions": [version]});
+    let Value::Object(mut crd) = serde_json::json!({"metadata": {"name": "things.a.b"}, "spec": spec}) else { return };
+    schema::crd::default(&mut crd);
+    let errors = schema::crd::validate(&crd, None);
+    let Ok(compiled) = schema::structural::Schema::compile(&props) else {
+        assert!(!errors.is_empty(), "valid, but does not compile");
+        return;
+    };
+    let mut pruned = object.clone();
+    compiled.prune(&mut pruned);
+    compiled.default(&mut pruned);
+    let once = pruned.clone();
+    // Only a valid schema has defaults that are pruned themselves.
+    if errors.is_empty() {
+        assert_eq!(compiled.prune(&mut pruned), Vec::<String>::new());
+        compiled.default(&mut pruned);
+        assert_eq!(pruned, once);
+    }
+    compiled.validate(&pruned, None);
+    compiled.validate(&pruned, Some(&object));
+    compiled.openapi_v3();
+    compiled.openapi_v2();
+}
+
 fn fits(facts: &schema::Facts, ty: &schema::Type, value: &mut Value) {
     if schema::decode(facts, ty, value).is_ok() {
         let once = value.clone();

@@ -48,7 +48,10 @@ fn annotation(crd: Props<'_>) -> &str {
 
 fn state(crd: Props<'_>) -> State {
     let text = annotation(crd);
-    let url = || text.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'));
+    let url = || {
+        text.split_once("://")
+            .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'))
+    };
     match text {
         "" => State::Missing,
         _ if text.starts_with("unapproved") => State::Bypassed,

@@ -1,5 +1,7 @@
 //! How objects get from one version to another.
 
+use std::collections::HashSet;
+
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
 
@@ -108,7 +110,9 @@ fn service(service: Props<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(&*field, path, format!("segment[{at}] may not be empty")));
         } else {
             let wrong = name::dns1123_subdomain(step);
-            errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))));
+            errors.extend(
+                wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))),
+            );
         }
     }
 }
@@ -119,12 +123,15 @@ fn reviews(versions: &[Value], errors: &mut FieldErrors) {
         errors.push(FieldError::required(REVIEWS, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (at, version) in versions.iter().enumerate() {
         let field = format!("{REVIEWS}[{at}]");
-        if versions[..at].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(field, *version, "duplicate version"));
         } else {
-            errors.extend(name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)));
+            errors.extend(
+                name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)),
+            );
         }
     }
     if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {

@@ -6,6 +6,7 @@
 mod approval;
 mod conversion;
 pub(crate) mod field_path;
+mod inner;
 mod names;
 mod openapi;
 mod rules;
@@ -102,7 +103,8 @@ pub fn validate(crd: &Object, old: Option<&Object>) -> FieldErrors {
     let preserving = |spec: Props<'_>| spec.flag("preserveUnknownFields");
     let preserved = old.and_then(|old| Props(old).schema("spec")).is_some_and(preserving);
     if preserving(spec) && !preserved {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, why));
     }
     errors
@@ -120,7 +122,11 @@ pub fn validate_status(crd: &Object) -> FieldErrors {
 /// Formats that nothing checks, one warning each; those `old` had too are not told again.
 pub fn warnings(crd: &Object, old: Option<&Object>) -> Vec<String> {
     let known = old.map(unrecognized).unwrap_or_default();
-    unrecognized(crd).into_iter().filter(|format| !known.contains(format)).map(|format| format!("unrecognized format {format:?}")).collect()
+    unrecognized(crd)
+        .into_iter()
+        .filter(|format| !known.contains(format))
+        .map(|format| format!("unrecognized format {format:?}"))
+        .collect()
 }
 
 fn unrecognized(crd: &Object) -> Vec<String> {
@@ -142,3 +148,6 @@ fn unrecognized(crd: &Object) -> Vec<String> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

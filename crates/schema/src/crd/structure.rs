@@ -7,6 +7,9 @@ use crate::structural::path::Path;
 use crate::structural::pattern;
 use crate::structural::props::{AdditionalProps, Items, Props};
 
+/// After so many errors, reading on helps nobody.
+pub(super) const ENOUGH: usize = 500;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -67,6 +70,9 @@ struct Checker {
 
 impl Checker {
     fn schema(&mut self, props: Props<'_>, level: Level, path: &Path<'_>) {
+        if self.errors.len() > ENOUGH {
+            return;
+        }
         let kind = props.kind();
         let items = props.item();
         if kind == "array" && items.is_none() {
@@ -148,7 +154,8 @@ impl Checker {
         if let Some(metadata) = props.property("metadata").filter(|_| level == Level::Root)
             && !only_names(metadata)
         {
-            let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            let why =
+                "must not specify anything other than name and generateName, but metadata is implicitly specified";
             self.forbid(&in_properties.key("metadata"), why);
         }
         if props.embedded() && !props.preserves_unknown() && props.named("properties").next().is_none() {
@@ -184,6 +191,9 @@ impl Checker {
     }
 
     fn nested(&mut self, props: Props<'_>, skip_any_of: bool, path: &Path<'_>) {
+        if self.errors.len() > ENOUGH {
+            return;
+        }
         self.values(props, skip_any_of, false, path);
         if let Some(items) = props.item() {
             self.nested(items, false, &path.field("items"));
@@ -270,6 +280,9 @@ fn complete_nested(
     nested_path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
+    if errors.len() > ENOUGH {
+        return;
+    }
     let Some(props) = props else {
         errors.push(FieldError::required(path.to_string(), format!("because it is defined in {nested_path}")));
         return;

@@ -50,8 +50,9 @@ pub(super) fn fields(map: &Map<String, Value>, node: &Node, path: &Path<'_>, err
     if !node.below.embedded {
         return;
     }
+    let mut at = 0;
     for (name, value) in map {
-        if let Some(property) = node.property(name) {
+        if let Some(property) = node.seek(name, &mut at) {
             self::value(value, property, &path.field(name), errors);
         } else if let Some(Additional::Typed(inner)) = &node.additional {
             self::value(value, inner, &path.key(name), errors);
@@ -81,9 +82,9 @@ pub(super) fn resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut F
             Some(Value::String(text)) if text.is_empty() => {
                 errors.push(FieldError::invalid(field, "", "must not be empty"));
             }
-            Some(Value::String(text)) => errors.extend(
-                type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)),
-            ),
+            Some(Value::String(text)) => {
+                errors.extend(type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)))
+            }
             Some(other) => errors.push(FieldError::invalid(field, other.clone(), NO_TEXT)),
         }
     }

@@ -1,6 +1,7 @@
 //! Evaluation of validation rules over an object, each at its own place, with the old self where there is one.
 
 use cel::{Budget, EvalError, Outcome};
+use meta::field::quoted;
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
@@ -37,7 +38,13 @@ pub(super) fn object(
 }
 
 /// Evaluates the rules of a default against itself and against nothing before it; false when the budget ran out.
-pub(crate) fn default(node: &Node, value: &Value, path: &Path<'_>, budget: &mut Budget, errors: &mut FieldErrors) -> bool {
+pub(crate) fn default(
+    node: &Node,
+    value: &Value,
+    path: &Path<'_>,
+    budget: &mut Budget,
+    errors: &mut FieldErrors,
+) -> bool {
     if !node.below.rules {
         return true;
     }
@@ -93,8 +100,9 @@ impl Evaluator<'_> {
         anchor: Anchor<'_>,
         path: &Path<'_>,
     ) {
+        let mut at = 0;
         for (name, value) in map {
-            let (field, place) = match (node.property(name), &node.additional) {
+            let (field, place) = match (node.seek(name, &mut at), &node.additional) {
                 (Some(property), _) => (property, path.field(name)),
                 (None, Some(Additional::Typed(inner))) => (&**inner, path.key(name)),
                 _ => continue,
@@ -148,10 +156,18 @@ impl Evaluator<'_> {
         }
     }
 
-    fn failed(&mut self, rule: &Rule, told: &str, this: &Value, old: Option<&Value>, anchor: Anchor<'_>, path: &Path<'_>) {
+    fn failed(
+        &mut self,
+        rule: &Rule,
+        told: &str,
+        this: &Value,
+        old: Option<&Value>,
+        anchor: Anchor<'_>,
+        path: &Path<'_>,
+    ) {
         let message = match &rule.message_expression {
             None => Ok(rule.message.clone()),
-            Some(program) => {
+            Some((program, source)) => {
                 let before = old.filter(|_| program.uses_old());
                 match program.evaluate(this, before, &mut self.budget) {
                     Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
@@ -160,7 +176,10 @@ impl Evaluator<'_> {
                         Err(if total {
                             "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned()
                         } else {
-                            format!("no further validation rules will be run due to call cost exceeds limit for messageExpression: {}", rule.name)
+                            format!(
+                                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                                quoted(source)
+                            )
                         })
                     }
                     _ => Ok(rule.message.clone()),
@@ -192,9 +211,12 @@ impl Evaluator<'_> {
             EvalError::CostLimit { total } => {
                 self.spent = true;
                 if *total {
-                    "validation failed due to running out of cost budget, no further validation rules will be run".into()
+                    "validation failed due to running out of cost budget, no further validation rules will be run"
+                        .into()
                 } else {
-                    format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}")
+                    format!(
+                        "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+                    )
                 }
             }
             EvalError::Failed(why) if why.starts_with("no such overload") => format!(
