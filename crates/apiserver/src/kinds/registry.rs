@@ -3,7 +3,7 @@
 use super::custom::Definition;
 use super::{Kind, builtin};
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Collection;
 
@@ -39,11 +39,13 @@ impl Registry {
     }
 
     fn new(builtin: Vec<Arc<Kind>>, definitions: &[Arc<Definition>]) -> Self {
-        let served = definitions.iter().filter(|d| d.is_served());
-        let mut kinds = builtin.clone();
-        kinds.extend(served.flat_map(|d| d.kinds.iter().cloned()));
+        // Nobody defines what is built in, whatever is stored.
+        let taken: HashSet<&Collection> = builtin.iter().map(|k| &k.collection).collect();
+        let free = |d: &&Arc<Definition>| d.is_served() && !taken.contains(&d.stored.collection);
+        let served: Vec<&Arc<Definition>> = definitions.iter().filter(free).collect();
+        let kinds: Vec<_> = builtin.iter().chain(served.iter().flat_map(|d| &d.kinds)).cloned().collect();
         let own_form = builtin.iter().filter(|k| k.stored_as.is_none() && k.action.is_none());
-        let stored: Vec<_> = own_form.chain(definitions.iter().map(|d| &d.stored)).cloned().collect();
+        let stored: Vec<_> = own_form.chain(served.iter().map(|d| &d.stored)).cloned().collect();
         let mut by_plural: HashMap<String, Vec<Arc<Kind>>> = HashMap::with_capacity(kinds.len());
         let mut by_kind: HashMap<String, Vec<Arc<Kind>>> = HashMap::with_capacity(kinds.len());
         for kind in &kinds {
