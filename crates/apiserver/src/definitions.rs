@@ -203,11 +203,15 @@ impl Known {
             if !decided && known.as_ref().is_some_and(|k| k.revision == entry.revision) {
                 continue;
             }
-            let definition = Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop);
+            let mut definition = Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop);
             seen.changed |= match (&known, &definition) {
                 (Some(old), Some(new)) => !new.serves_like(old),
                 (old, new) => old.is_some() || new.is_some(),
             };
+            if let Some(definition) = definition.as_mut().filter(|_| decided) {
+                // Not known for good before it is written down: the next look must see it again.
+                definition.revision = 0;
+            }
             match definition {
                 Some(definition) => self.by_name.insert(name.to_string(), Arc::new(definition)),
                 None => self.by_name.remove(&**name),

@@ -75,6 +75,17 @@ async fn a_stored_definition_is_decided_and_then_left_alone() {
 }
 
 #[tokio::test]
+async fn what_could_not_be_written_down_is_decided_again() {
+    let mut rig = Rig::new();
+    rig.put(&definition("example.com", "widgets", "Widget", "wd")).await;
+    for _ in 0..2 {
+        let seen = rig.known.look(&rig.store, &rig.registry, &rig.stop, "now");
+        assert_eq!(seen.decided.len(), 1);
+        assert_eq!(rig.served(), ["widgets"], "served all the same");
+    }
+}
+
+#[tokio::test]
 async fn names_of_built_in_kinds_are_taken() {
     let mut rig = Rig::new();
     rig.put(&definition("coordination.k8s.io", "leases", "Lease", "ls")).await;
