@@ -22,6 +22,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("name", targets::name),
     ("protobuf", targets::protobuf),
     ("typed_body", targets::typed_body),
+    ("cel", targets::cel),
 ];
 
 pub fn target(name: &str) -> Option<Target> {
