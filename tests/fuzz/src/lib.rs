@@ -23,6 +23,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("protobuf", targets::protobuf),
     ("typed_body", targets::typed_body),
     ("custom_resource", targets::custom_resource),
+    ("cel", targets::cel),
 ];
 
 pub fn target(name: &str) -> Option<Target> {

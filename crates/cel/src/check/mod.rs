@@ -163,7 +163,7 @@ impl<'c> Checker<'c> {
             self.uses_old |= name == "oldSelf" && place == 0;
             return Some(self.scopes[place].1.clone());
         }
-        type_named(name).map(|of| Type::Type(Some(Arc::new(of))))
+        type_named(name).map(|of| Type::Meta(Some(Arc::new(of))))
     }
 
     fn ident(&mut self, id: Id, name: &str) -> Type {
@@ -179,7 +179,7 @@ impl<'c> Checker<'c> {
             && let Some(of) = type_named(&name)
         {
             *self.ast.kind_mut(id) = Kind::Ident(name);
-            return Type::Type(Some(Arc::new(of)));
+            return Type::Meta(Some(Arc::new(of)));
         }
         let of = self.select_field(id, operand, field, false);
         if test { Type::Bool } else { of }
@@ -393,7 +393,7 @@ pub(crate) fn type_named(name: &str) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "null_type" => Type::Null,
-        "type" => Type::Type(None),
+        "type" => Type::Meta(None),
         "google.protobuf.Timestamp" => Type::Timestamp,
         "google.protobuf.Duration" => Type::Duration,
         "optional_type" => Type::optional(Type::Dyn),

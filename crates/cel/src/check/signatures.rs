@@ -154,7 +154,7 @@ fn read_type(text: &str) -> Type {
         "bytes" => Type::Bytes,
         "timestamp" => Type::Timestamp,
         "duration" => Type::Duration,
-        "type<A>" => Type::Type(Some(Arc::new(Type::Variable(0)))),
+        "type<A>" => Type::Meta(Some(Arc::new(Type::Variable(0)))),
         "url" => Type::Named(types::URL),
         "quantity" => Type::Named(types::QUANTITY),
         "format" => Type::Named(types::FORMAT),

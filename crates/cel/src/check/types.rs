@@ -20,7 +20,7 @@ pub(crate) enum Type {
     Timestamp,
     Duration,
     /// The type of a type.
-    Type(Option<Arc<Type>>),
+    Meta(Option<Arc<Type>>),
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
     Optional(Arc<Type>),
@@ -62,7 +62,7 @@ impl Type {
 
     fn parts(&self) -> Vec<&Arc<Type>> {
         match self {
-            Type::List(one) | Type::Optional(one) | Type::Type(Some(one)) => vec![one],
+            Type::List(one) | Type::Optional(one) | Type::Meta(Some(one)) => vec![one],
             Type::Map(key, value) => vec![key, value],
             _ => Vec::new(),
         }
@@ -87,7 +87,7 @@ impl Type {
         match self {
             Type::List(one) => Type::List(part(one)),
             Type::Optional(one) => Type::Optional(part(one)),
-            Type::Type(Some(one)) => Type::Type(Some(part(one))),
+            Type::Meta(Some(one)) => Type::Meta(Some(part(one))),
             Type::Map(key, value) => Type::Map(part(key), part(value)),
             other => other.clone(),
         }
@@ -113,7 +113,7 @@ impl Type {
         match (self, other) {
             (Type::Dyn | Type::Variable(_), _) => true,
             (_, Type::Dyn | Type::Variable(_)) => false,
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             _ if self.same_constructor(other) => {
                 self.parts().into_iter().zip(other.parts()).all(|(one, two)| one.is_as_general(two))
             }
@@ -141,8 +141,8 @@ impl fmt::Display for Type {
             Type::Bytes => "bytes",
             Type::Timestamp => "timestamp",
             Type::Duration => "duration",
-            Type::Type(None) => "type",
-            Type::Type(Some(of)) => return write!(f, "type({of})"),
+            Type::Meta(None) => "type",
+            Type::Meta(Some(of)) => return write!(f, "type({of})"),
             Type::List(element) => return write!(f, "list({element})"),
             Type::Map(key, value) => return write!(f, "map({key}, {value})"),
             Type::Optional(of) => return write!(f, "optional_type({of})"),
@@ -202,7 +202,7 @@ impl Unifier {
         }
         match (from, to) {
             (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             _ if from.same_constructor(to) => {
                 from.parts().into_iter().zip(to.parts()).all(|(one, two)| self.unify(one, two))
             }

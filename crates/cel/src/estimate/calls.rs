@@ -202,8 +202,7 @@ impl Estimator<'_> {
         let size = self.size_or_unknown(list);
         let element = match self.type_of(list) {
             Type::List(element) => element,
-            Type::String | Type::Bytes => return size.tenths().into(),
-            _ => return size.times(Range::ONE).into(),
+            _ => return size.tenths().into(),
         };
         let mut each = Range::ONE;
         if matches!(**element, Type::String | Type::Bytes) {

@@ -1,5 +1,7 @@
 //! Running a plan.
 
+mod access;
+mod collect;
 mod meter;
 pub(crate) mod plan;
 
@@ -12,10 +14,10 @@ use serde_json::Value;
 use crate::decl::Decl;
 use crate::error::EvalError;
 use crate::functions::{self, Function};
-use crate::value::{Evaluated, Key, List, Mapping, Text, Val, fail, no_such_overload, number, regex};
+use crate::value::{Evaluated, Key, Mapping, NO_SUCH_OVERLOAD, Text, Val, fail, no_such_overload, regex};
 
 pub(crate) use meter::Meter;
-use plan::{Call, Field, Fold, Op};
+use plan::{Call, Op};
 
 /// How many patterns that only turn up at run time are kept compiled.
 const KEPT_PATTERNS: usize = 16;
@@ -110,7 +112,7 @@ impl<'a> Context<'a> {
                 Val::Optional(Some(value)) if *unwrap => Ok((*value).clone()),
                 present @ Val::Optional(Some(_)) => Ok(present),
                 Val::Optional(None) => self.eval(&sides[1]),
-                _ => no_such_overload(),
+                other => Ok(other),
             },
             Op::NotStrictlyFalse(operand) => {
                 self.meter.charge(1)?;
@@ -168,74 +170,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn select(&mut self, operand: &'a Op, field: &'a Field, optional: bool, cost: u64) -> Evaluated<Val<'a>> {
-        let operand = self.eval(operand)?;
-        let (target, optional) = match operand {
-            Val::Optional(None) => return Ok(Val::Optional(None)),
-            Val::Optional(Some(value)) => ((*value).clone(), true),
-            other => (other, optional),
-        };
-        let found = get_field(&target, field)?;
-        if optional && found.is_none() {
-            // The reference does not see, and so not charge, the step that leads nowhere.
-            self.meter.charge(cost - 1)?;
-            return Ok(Val::Optional(None));
-        }
-        self.meter.charge(cost)?;
-        match found {
-            Some(value) if optional => Ok(Val::some(value)),
-            Some(value) => Ok(value),
-            None => fail(format!("no such key: {}", field.name)),
-        }
-    }
-
-    fn has(&mut self, operand: &'a Op, field: &'a Field, cost: u64) -> Evaluated<Val<'a>> {
-        let operand = self.eval(operand)?;
-        self.meter.charge(cost)?;
-        let target = match operand {
-            Val::Optional(None) => return Ok(Val::Bool(false)),
-            Val::Optional(Some(value)) => (*value).clone(),
-            other => other,
-        };
-        Ok(Val::Bool(matches!(target, Val::Map(_)) && get_field(&target, field)?.is_some()))
-    }
-
-    fn index(&mut self, operand: &'a Op, index: &'a Op, optional: bool, cost: u64) -> Evaluated<Val<'a>> {
-        let operand = self.eval(operand)?;
-        let index = match self.eval(index) {
-            Err(error @ EvalError::Failed(_)) => {
-                self.meter.charge(cost)?;
-                return Err(error);
-            }
-            index => index?,
-        };
-        let (target, optional) = match operand {
-            Val::Optional(None) => return Ok(Val::Optional(None)),
-            Val::Optional(Some(value)) => ((*value).clone(), true),
-            other => (other, optional),
-        };
-        let found = match &target {
-            Val::List(list) => match position(&index) {
-                Ok(Some(place)) => list.get(place).transpose(),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
-            },
-            Val::Map(map) => map.find(&index),
-            _ => no_such_overload(),
-        };
-        if optional && matches!(found, Ok(None)) {
-            self.meter.charge(cost - 1)?;
-            return Ok(Val::Optional(None));
-        }
-        self.meter.charge(cost)?;
-        match found? {
-            Some(value) if optional => Ok(Val::some(value)),
-            Some(value) => Ok(value),
-            None if matches!(target, Val::List(_)) => fail(format!("index out of bounds: {}", functions::show(&index))),
-            None => fail(format!("no such key: {}", functions::show(&index))),
-        }
-    }
-
     /// `&&` and `||`: the deciding value on either side wins over an error on the other.
     fn logical(&mut self, sides: &'a [Op; 2], deciding: bool) -> Evaluated<Val<'a>> {
         let mut failed = None;
@@ -283,63 +217,6 @@ impl<'a> Context<'a> {
         Ok(Val::Map(Mapping::Owned(Rc::new(entries))))
     }
 
-    /// Takes the accumulator out of its place, so that it is changed and not copied.
-    fn take(&mut self, slot: usize) -> Evaluated<Val<'a>> {
-        match std::mem::replace(&mut self.locals[slot], Local::Value(Ok(Val::Null))) {
-            Local::Value(value) => value,
-            Local::Later(_) => no_such_overload(),
-        }
-    }
-
-    fn append(&mut self, slot: usize, element: &'a Op, cost: u64) -> Evaluated<Val<'a>> {
-        self.meter.charge(cost)?;
-        let element = self.eval(element);
-        match (self.take(slot)?, element?) {
-            (Val::List(List::Owned { mut items, identity }), element) => {
-                self.meter.allocate(size_of::<Val>())?;
-                Rc::make_mut(&mut items).push(element);
-                Ok(Val::List(List::Owned { items, identity }))
-            }
-            _ => no_such_overload(),
-        }
-    }
-
-    fn insert(&mut self, slot: usize, entry: &'a [Op]) -> Evaluated<Val<'a>> {
-        self.meter.charge(1)?;
-        if let Local::Value(Err(error)) = &self.locals[slot] {
-            return Err(error.clone());
-        }
-        self.meter.charge(1)?;
-        let mut parts = Vec::with_capacity(2);
-        for op in entry {
-            parts.push(self.eval(op)?);
-        }
-        let Val::Map(Mapping::Owned(mut entries)) = self.take(slot)? else { return no_such_overload() };
-        let new = match &parts[..] {
-            [key, value] => vec![(key.clone(), value.clone())],
-            [Val::Map(map)] => {
-                let mut new = Vec::new();
-                for key in map.keys() {
-                    if let Some(value) = map.find(&key)? {
-                        new.push((key, value));
-                    }
-                }
-                new
-            }
-            _ => return no_such_overload(),
-        };
-        self.meter.allocate(new.len() * 4 * size_of::<Val>())?;
-        let into = Rc::make_mut(&mut entries);
-        for (key, value) in new {
-            let name = Key::new(&key)?;
-            if into.contains_key(&name) {
-                return fail(format!("insert failed: key {} already exists", functions::show(&key)));
-            }
-            into.insert(name, (key, value));
-        }
-        Ok(Val::Map(Mapping::Owned(entries)))
-    }
-
     fn call(&mut self, call: &'a Call) -> Evaluated<Val<'a>> {
         let mut args = Vec::with_capacity(call.args.len());
         let mut failed = None;
@@ -360,7 +237,7 @@ impl<'a> Context<'a> {
         if let Some(error) = failed {
             return Err(error);
         }
-        match (&call.regex, call.function) {
+        let result = match (&call.regex, call.function) {
             (Some(regex), Function::Matching(function, _)) => function(self, &args, regex),
             (None, Function::Matching(function, complaint)) => {
                 let Some(Val::String(pattern)) = args.get(1) else { return no_such_overload() };
@@ -368,6 +245,13 @@ impl<'a> Context<'a> {
                 function(self, &args, &regex)
             }
             (_, Function::Plain(function)) => function(self, &args),
+        };
+        match result {
+            Err(EvalError::Failed(why)) if why == NO_SUCH_OVERLOAD && functions::is_named(&call.name) => {
+                let types: Vec<&str> = args.iter().map(Val::type_name).collect();
+                fail(format!("{why}: {}({})", call.name, types.join(", ")))
+            }
+            result => result,
         }
     }
 
@@ -383,85 +267,4 @@ impl<'a> Context<'a> {
         self.patterns.insert(pattern.to_string(), compiled.clone());
         Ok(compiled)
     }
-
-    fn fold(&mut self, fold: &'a Fold) -> Evaluated<Val<'a>> {
-        let range = self.eval(&fold.range)?;
-        let init = self.eval(&fold.init);
-        self.set(fold.accumulator, init)?;
-        match &range {
-            Val::List(list) => {
-                for place in 0..list.len() {
-                    let element = list.get(place).unwrap_or_else(no_such_overload);
-                    let first = if fold.second.is_some() { Ok(Val::Int(place as i64)) } else { element.clone() };
-                    if !self.iterate(fold, first, || element)? {
-                        break;
-                    }
-                }
-            }
-            Val::Map(map) => {
-                self.meter.allocate(map.len() * size_of::<Val>())?;
-                for key in map.keys() {
-                    let value = || map.find(&key).and_then(|value| value.map_or_else(no_such_overload, Ok));
-                    if !self.iterate(fold, Ok(key.clone()), value)? {
-                        break;
-                    }
-                }
-            }
-            other => return fail(format!("got '{}', expected iterable type", other.type_name())),
-        }
-        self.eval(&fold.result)
-    }
-
-    /// Errors are kept in variables; running out of budget ends it all.
-    fn set(&mut self, slot: usize, value: Evaluated<Val<'a>>) -> Evaluated<()> {
-        if let Err(cancelled @ EvalError::CostLimit { .. }) = value {
-            return Err(cancelled);
-        }
-        self.locals[slot] = Local::Value(value);
-        Ok(())
-    }
-
-    /// One round; whether there shall be another.
-    fn iterate(
-        &mut self,
-        fold: &'a Fold,
-        first: Evaluated<Val<'a>>,
-        second: impl FnOnce() -> Evaluated<Val<'a>>,
-    ) -> Evaluated<bool> {
-        self.meter.step(1)?;
-        self.set(fold.first, first)?;
-        if let Some(slot) = fold.second {
-            self.set(slot, second())?;
-        }
-        match self.eval(&fold.condition) {
-            Err(cancelled @ EvalError::CostLimit { .. }) => return Err(cancelled),
-            Ok(Val::Bool(false)) => return Ok(false),
-            _ => {}
-        }
-        let outcome = self.eval(&fold.step);
-        self.set(fold.accumulator, outcome)?;
-        Ok(true)
-    }
-}
-
-fn get_field<'a>(target: &Val<'a>, field: &'a Field) -> Evaluated<Option<Val<'a>>> {
-    match (target, &field.raw) {
-        (Val::Map(map @ Mapping::Object { .. }), Some(raw)) => map.raw(raw),
-        (Val::Map(Mapping::Object { .. }), None) => Ok(None),
-        (Val::Map(map @ Mapping::Json { .. }), _) => map.raw(&field.name),
-        (Val::Map(map), _) => map.find(&Val::from(field.name.as_str())),
-        _ => no_such_overload(),
-    }
-}
-
-/// A list index; nothing if it is out of any list's bounds.
-fn position(index: &Val) -> Evaluated<Option<usize>> {
-    let place = match index {
-        Val::Int(place) => *place,
-        Val::Uint(place) => return Ok(usize::try_from(*place).ok()),
-        Val::Double(place) if place.fract() == 0.0 => number::double_to_int(*place).unwrap_or(-1),
-        Val::Double(place) => return fail(format!("unsupported index value {place} in list")),
-        other => return fail(format!("unsupported index type '{}' in list", other.type_name())),
-    };
-    Ok(usize::try_from(place).ok())
 }

@@ -94,11 +94,14 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
+    pub name: String,
     pub function: Function,
     pub charge: Charge,
     pub args: Vec<Op>,
     /// The compiled pattern, if it is a constant.
     pub regex: Option<Regex>,
+    /// A conversion of constants.
+    pub constant: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -280,9 +283,11 @@ impl Planner<'_> {
         let Some((implementation, charge)) = functions::lookup(function) else {
             return Err(CompileError::Constant(format!("no such overload: {function}")));
         };
-        let mut call = Call { function: implementation, charge, args, regex: None };
+        let name = function.to_string();
+        let mut call = Call { name, function: implementation, charge, args, regex: None, constant: false };
         if functions::is_conversion(function) && call.args.iter().all(Op::is_constant) {
             call.charge = Charge::Nothing;
+            call.constant = true;
             return self.constant(call);
         }
         if let (Charge::Membership, Some(Op::Once { op, .. })) = (charge, call.args.get_mut(1))
@@ -310,10 +315,12 @@ impl Planner<'_> {
             Type::Double => Op::Const(Literal::Double(0.0)),
             Type::Uint => Op::Const(Literal::Uint(0)),
             Type::Duration => Op::Call(Box::new(Call {
+                name: "duration".into(),
                 function: Function::Plain(functions::to_duration),
                 charge: Charge::Nothing,
                 args: vec![Op::Const(Literal::Int(0))],
                 regex: None,
+                constant: true,
             })),
             _ => Op::Const(Literal::Int(0)),
         }
@@ -378,7 +385,7 @@ impl Op {
     fn is_constant(&self) -> bool {
         match self {
             Op::Const(_) | Op::Type(_) | Op::Once { .. } => true,
-            Op::Call(call) => matches!(call.charge, Charge::Nothing) && call.args.iter().all(Op::is_constant),
+            Op::Call(call) => call.constant,
             _ => false,
         }
     }

@@ -96,11 +96,7 @@ pub(crate) fn check(text: &str, types: &[Type]) -> Option<(Option<usize>, String
 
 fn misfit(verb: char, of: &Type) -> Option<String> {
     let (fits, wanted) = match verb {
-        's' => match of {
-            Type::List(element) => return misfit(verb, element),
-            Type::Map(_, value) => return misfit(verb, value),
-            _ => (!matches!(of, Type::Object(_) | Type::Named(_) | Type::Optional(_)), PLAIN),
-        },
+        's' => (!matches!(of, Type::Object(_) | Type::Named(_) | Type::Optional(_)), PLAIN),
         'd' => (matches!(of, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
         'f' => (matches!(of, Type::Double), "fixed-point clause can only be used on doubles"),
         'e' => (matches!(of, Type::Double), "scientific clause can only be used on doubles"),
@@ -115,6 +111,12 @@ fn misfit(verb: char, of: &Type) -> Option<String> {
     };
     let name = match of {
         Type::Optional(_) => "optional_type".into(),
+        Type::List(_) => "list".into(),
+        Type::Map(..) => "map".into(),
+        Type::Meta(_) => "type".into(),
+        Type::Null => "null_type".into(),
+        Type::Timestamp => "google.protobuf.Timestamp".into(),
+        Type::Duration => "google.protobuf.Duration".into(),
         other => other.to_string(),
     };
     (!fits && !matches!(of, Type::Dyn | Type::Error)).then(|| format!("{wanted}, was given {name}"))

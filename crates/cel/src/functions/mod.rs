@@ -192,6 +192,12 @@ pub(crate) fn is_conversion(name: &str) -> bool {
     matches!(name, "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint")
 }
 
+/// Whether a call that fits no overload is reported with its name and types; operators and the oldest functions are not.
+pub(crate) fn is_named(name: &str) -> bool {
+    let plain = ["contains", "startsWith", "endsWith", "matches"];
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && !plain.contains(&name)
+}
+
 pub(crate) fn cost<'a>(charge: Charge, args: &[Val<'a>], context: &mut Context<'a>) -> Evaluated<u64> {
     let meter = &mut context.meter;
     let mut size = |index: usize| args.get(index).map_or(Ok(0), |value| measure(value, meter));

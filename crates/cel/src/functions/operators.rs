@@ -7,20 +7,9 @@ use crate::eval::Context;
 use crate::value::number::{int, uint};
 use crate::value::{Evaluated, Val, compare, equal, fail, no_such_overload};
 
-/// The words depend on whether the first operand knows the operator at all.
-fn mismatch<'a>(name: &str, first: &Val) -> Evaluated<Val<'a>> {
-    use Val::{Bytes, Double, Duration, Int, List, String, Timestamp, Uint};
-    let knows = match name {
-        "_+_" => {
-            matches!(first, Bytes(_) | Double(_) | Duration(_) | Int(_) | List(_) | String(_) | Timestamp(_) | Uint(_))
-        }
-        "_-_" => matches!(first, Double(_) | Duration(_) | Int(_) | Timestamp(_) | Uint(_)),
-        "_*_" | "_/_" => matches!(first, Double(_) | Int(_) | Uint(_)),
-        "_%_" => matches!(first, Int(_) | Uint(_)),
-        "!_" | "-_" => true,
-        _ => false,
-    };
-    if knows { no_such_overload() } else { fail(format!("no such overload: {name}")) }
+/// An operand that does not know the operator at all; the others only do not know it with each other.
+fn unknown<'a>(name: &str) -> Evaluated<Val<'a>> {
+    fail(format!("no such overload: {name}"))
 }
 
 pub(super) fn equals<'a>(context: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val<'a>> {
@@ -42,7 +31,7 @@ fn ordered<'a>(
     wanted: fn(Ordering) -> bool,
 ) -> Evaluated<Val<'a>> {
     if let Val::Null | Val::List(_) | Val::Map(_) = &args[0] {
-        return mismatch(name, &args[0]);
+        return unknown(name);
     }
     compare(&args[0], &args[1], &mut context.meter).map(|order| Val::Bool(wanted(order)))
 }
@@ -84,7 +73,8 @@ pub(super) fn add<'a>(context: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<
         (Val::Timestamp(time), Val::Duration(nanos)) | (Val::Duration(nanos), Val::Timestamp(time)) => {
             time.add(*nanos).map_or_else(overflow, |time| Ok(Val::Timestamp(time)))
         }
-        _ => mismatch("_+_", &args[0]),
+        (Val::Null | Val::Bool(_) | Val::Map(_) | Val::Optional(_) | Val::Type(_), _) => unknown("_+_"),
+        _ => no_such_overload(),
     }
 }
 
@@ -100,7 +90,7 @@ pub(super) fn subtract<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<V
             .checked_neg()
             .and_then(|nanos| time.add(nanos))
             .map_or_else(|| fail("timestamp overflow"), |time| Ok(Val::Timestamp(time))),
-        _ => mismatch("_-_", &args[0]),
+        _ => no_such_overload(),
     }
 }
 
@@ -109,7 +99,7 @@ pub(super) fn multiply<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<V
         (Val::Int(one), Val::Int(two)) => int(one.checked_mul(*two)),
         (Val::Uint(one), Val::Uint(two)) => uint(one.checked_mul(*two)),
         (Val::Double(one), Val::Double(two)) => Ok(Val::Double(one * two)),
-        _ => mismatch("_*_", &args[0]),
+        _ => no_such_overload(),
     }
 }
 
@@ -119,7 +109,7 @@ pub(super) fn divide<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val
         (Val::Int(one), Val::Int(two)) => int(one.checked_div(*two)),
         (Val::Uint(one), Val::Uint(two)) => uint(one.checked_div(*two)),
         (Val::Double(one), Val::Double(two)) => Ok(Val::Double(one / two)),
-        _ => mismatch("_/_", &args[0]),
+        _ => no_such_overload(),
     }
 }
 
@@ -128,7 +118,7 @@ pub(super) fn modulo<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val
         (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => fail("modulus by zero"),
         (Val::Int(one), Val::Int(two)) => int(one.checked_rem(*two)),
         (Val::Uint(one), Val::Uint(two)) => uint(one.checked_rem(*two)),
-        _ => mismatch("_%_", &args[0]),
+        _ => no_such_overload(),
     }
 }
 
@@ -137,14 +127,15 @@ pub(super) fn negate<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val
         Val::Int(value) => int(value.checked_neg()),
         Val::Double(value) => Ok(Val::Double(-value)),
         Val::Duration(nanos) => nanos.checked_neg().map_or_else(|| int(None), |nanos| Ok(Val::Duration(nanos))),
-        _ => mismatch("-_", &args[0]),
+        Val::Null => unknown("-_"),
+        _ => no_such_overload(),
     }
 }
 
 pub(super) fn not<'a>(_: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated<Val<'a>> {
     match &args[0] {
         Val::Bool(value) => Ok(Val::Bool(!value)),
-        _ => mismatch("!_", &args[0]),
+        _ => no_such_overload(),
     }
 }
 
@@ -163,6 +154,6 @@ pub(super) fn size<'a>(context: &mut Context<'a>, args: &[Val<'a>]) -> Evaluated
         value @ (Val::String(_) | Val::Bytes(_) | Val::List(_) | Val::Map(_)) => {
             Ok(Val::Int(super::measure(value, &mut context.meter)? as i64))
         }
-        _ => mismatch("size", &args[0]),
+        _ => unknown("size"),
     }
 }

@@ -59,8 +59,10 @@ pub(crate) fn fail<T>(message: impl Into<String>) -> Evaluated<T> {
     Err(EvalError::Failed(message.into()))
 }
 
+pub(crate) const NO_SUCH_OVERLOAD: &str = "no such overload";
+
 pub(crate) fn no_such_overload<T>() -> Evaluated<T> {
-    fail("no such overload")
+    fail(NO_SUCH_OVERLOAD)
 }
 
 impl<'a> Val<'a> {

@@ -20,7 +20,7 @@ pub(crate) fn double_to_int(value: f64) -> Option<i64> {
 }
 
 pub(crate) fn double_to_uint(value: f64) -> Option<u64> {
-    (value >= 0.0 && value < 18_446_744_073_709_551_616.0).then_some(value as u64)
+    (0.0..18_446_744_073_709_551_616.0).contains(&value).then_some(value as u64)
 }
 
 /// The shortest digits that read back as the same double; an exponent if more than six digits stand before the point or

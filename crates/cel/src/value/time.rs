@@ -128,7 +128,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     let (hours, minutes) = text.split_once(':')?;
     let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
     let minutes = if text.starts_with('-') { -minutes } else { minutes };
-    Some(hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?)
+    hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)
 }
 
 pub(crate) fn timestamp_from_seconds(seconds: i64) -> Option<Timestamp> {

@@ -42,7 +42,7 @@ pub(super) fn validate(crd: Props<'_>, spec: Props<'_>, old: Option<Props<'_>>, 
 }
 
 fn annotation(crd: Props<'_>) -> &str {
-    let annotations = crd.schema("metadata").and_then(|metadata| metadata.schema("annotations"));
+    let annotations = crd.part("metadata").and_then(|metadata| metadata.part("annotations"));
     annotations.map(|annotations| annotations.text(ANNOTATION)).unwrap_or_default()
 }
 

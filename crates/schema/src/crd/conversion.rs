@@ -12,14 +12,14 @@ const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
 
 pub(super) fn validate(spec: Props<'_>, errors: &mut FieldErrors) {
-    let Some(conversion) = spec.schema("conversion") else { return };
+    let Some(conversion) = spec.part("conversion") else { return };
     let strategy = conversion.text("strategy");
     let field = format!("{PATH}.strategy");
     if strategy != "None" && spec.flag("preserveUnknownFields") {
         errors.push(FieldError::invalid(&*field, strategy, "must be None if spec.preserveUnknownFields is true"));
     }
-    let webhook = conversion.schema("webhook");
-    let client = webhook.and_then(|webhook| webhook.schema("clientConfig"));
+    let webhook = conversion.part("webhook");
+    let client = webhook.and_then(|webhook| webhook.part("clientConfig"));
     let reviews = webhook.map(|webhook| webhook.values("conversionReviewVersions")).unwrap_or_default();
     match strategy {
         "" => errors.push(FieldError::required(field, "")),
@@ -49,7 +49,7 @@ fn client(client: Option<Props<'_>>, errors: &mut FieldErrors) {
         errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook"));
         return;
     };
-    match (client.get("url").and_then(Value::as_str), client.schema("service")) {
+    match (client.get("url").and_then(Value::as_str), client.part("service")) {
         (Some(url), None) => self::url(url, errors),
         (None, Some(service)) => self::service(service, errors),
         _ => errors.push(FieldError::required(CLIENT, "exactly one of url or service is required")),

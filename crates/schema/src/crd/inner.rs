@@ -1,4 +1,4 @@
-//! Parts of a CRD as kube-apiserver shows them in errors: as its own Go structs, written as JSON in the order of their fields.
+//! Parts of a CRD as kube-apiserver shows them in errors: its own Go structs, as JSON in the order of their fields.
 
 use meta::FieldError;
 use meta::field::Wrong;

@@ -110,7 +110,7 @@ impl Walk {
         self.children(props, path, context);
         self.extensions(props, path);
         self.keyed_lists(props, path);
-        let written = props.schemas("x-kubernetes-validations");
+        let written = props.parts("x-kubernetes-validations");
         if written.is_empty() {
             return;
         }
@@ -184,12 +184,12 @@ impl Walk {
             self.schema(property, &properties.key(name), context);
         }
         let plain = Context { rules: None, ..inner };
-        if let Some(not) = props.schema("not") {
+        if let Some(not) = props.part("not") {
             self.schema(not, &path.field("not"), plain);
         }
         for name in ["allOf", "oneOf", "anyOf"] {
             let junctor = path.field(name);
-            for (at, nested) in props.schemas(name).into_iter().enumerate() {
+            for (at, nested) in props.parts(name).into_iter().enumerate() {
                 self.schema(nested, &junctor.index(at), plain);
             }
         }

@@ -28,21 +28,21 @@ pub(super) fn validate(spec: Props<'_>, old: Option<Props<'_>>, errors: &mut Fie
         "Cluster" | "Namespaced" => {}
         other => errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    let list = spec.schemas("versions");
+    let list = spec.parts("versions");
     for (at, version) in list.iter().enumerate() {
-        if openapi_schema(version.schema("schema")).is_none() {
+        if openapi_schema(version.part("schema")).is_none() {
             errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
     let has_defaults = list
         .iter()
-        .filter_map(|version| openapi_schema(version.schema("schema")))
+        .filter_map(|version| openapi_schema(version.part("schema")))
         .any(|schema| schema.any(&mut |props| props.get("default").is_some()));
     if has_defaults && spec.flag("preserveUnknownFields") {
         let why = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, why));
     }
-    let old_spec = old.and_then(|old| old.schema("spec"));
+    let old_spec = old.and_then(|old| old.part("spec"));
     all_versions(spec, &list, old_spec, errors);
     if let (Some(old), Some(old_spec)) = (old, old_spec) {
         immutable(spec, old, old_spec, errors);
@@ -66,7 +66,7 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
     let common: Vec<&str> = PARTS.into_iter().filter(|part| same(list, part)).collect();
     let own: Vec<&str> = PARTS.into_iter().filter(|part| !common.contains(part)).collect();
     let status = |version: &Props<'_>| {
-        version.schema("subresources").is_some_and(|subresources| subresources.get("status").is_some())
+        version.part("subresources").is_some_and(|subresources| subresources.get("status").is_some())
     };
     for (at, version) in list.iter().enumerate() {
         let path = format!("spec.versions[{at}]");
@@ -81,7 +81,7 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
     }
     version_list(list, &common, errors);
     let nothing = Map::new();
-    let names = spec.schema("names").unwrap_or(Props(&nothing));
+    let names = spec.part("names").unwrap_or(Props(&nothing));
     names::required(names, "spec.names", errors);
     names::validate(names, "spec.names", errors);
     if let Some(first) = list.first() {
@@ -95,19 +95,19 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
 fn parts(place: &Place<'_>, old: Option<Props<'_>>, errors: &mut FieldErrors) {
     let Place { version, path, .. } = place;
     let here = |part: &str| place.parts.contains(&part);
-    let schema = openapi_schema(version.schema("schema")).filter(|_| here("schema"));
+    let schema = openapi_schema(version.part("schema")).filter(|_| here("schema"));
     if let Some(schema) = schema {
-        let before = old.map(|old| old.schemas("versions")).unwrap_or_default();
+        let before = old.map(|old| old.parts("versions")).unwrap_or_default();
         let before = before.into_iter().find(|known| known.text("name") == version.text("name"));
-        let known = before.and_then(|known| openapi_schema(known.schema("schema")));
+        let known = before.and_then(|known| openapi_schema(known.part("schema")));
         let unchanged = known.is_some_and(|known| known.0 == schema.0);
         openapi::validate(schema, &format!("{path}.{}", place.schema), place.status, unchanged, errors);
     }
     if here("subresources") {
-        versions::subresources(version.schema("subresources"), &format!("{path}.subresources"), errors);
+        versions::subresources(version.part("subresources"), &format!("{path}.subresources"), errors);
     }
     if here("additionalPrinterColumns") {
-        for (at, column) in version.schemas("additionalPrinterColumns").into_iter().enumerate() {
+        for (at, column) in version.parts("additionalPrinterColumns").into_iter().enumerate() {
             versions::column(column, &format!("{path}.additionalPrinterColumns[{at}]"), errors);
         }
     }
@@ -151,12 +151,12 @@ fn same(list: &[Props<'_>], part: &str) -> bool {
 
 /// Names are storage keys: they cannot change, some of them only once the CRD is in use.
 fn immutable(spec: Props<'_>, old: Props<'_>, old_spec: Props<'_>, errors: &mut FieldErrors) {
-    let conditions = old.schema("status").map(|status| status.schemas("conditions")).unwrap_or_default();
+    let conditions = old.part("status").map(|status| status.parts("conditions")).unwrap_or_default();
     let established = conditions
         .iter()
         .any(|condition| condition.text("type") == "Established" && condition.text("status") == "True");
     let name =
-        |spec: Props<'_>, key: &str| spec.schema("names").map(|names| names.text(key).to_owned()).unwrap_or_default();
+        |spec: Props<'_>, key: &str| spec.part("names").map(|names| names.text(key).to_owned()).unwrap_or_default();
     let mut fixed = |field: &str, now: &str, before: &str| {
         if now != before {
             errors.push(FieldError::invalid(field, now, "field is immutable"));
@@ -171,5 +171,5 @@ fn immutable(spec: Props<'_>, old: Props<'_>, old_spec: Props<'_>, errors: &mut 
 }
 
 fn openapi_schema(schema: Option<Props<'_>>) -> Option<Props<'_>> {
-    schema?.schema("openAPIV3Schema")
+    schema?.part("openAPIV3Schema")
 }

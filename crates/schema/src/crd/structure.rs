@@ -171,7 +171,7 @@ impl Checker {
         }
         self.junctor(props, "allOf", skip_first_all_of, path);
         self.junctor(props, "oneOf", false, path);
-        if let Some(not) = props.schema("not") {
+        if let Some(not) = props.part("not") {
             self.nested(not, false, &path.field("not"));
         }
         let source = props.text("pattern");
@@ -185,7 +185,7 @@ impl Checker {
 
     fn junctor(&mut self, props: Props<'_>, name: &str, skip_first: bool, path: &Path<'_>) {
         let junctor = path.field(name);
-        for (at, nested) in props.schemas(name).into_iter().enumerate() {
+        for (at, nested) in props.parts(name).into_iter().enumerate() {
             self.nested(nested, skip_first && at == 0, &junctor.index(at));
         }
     }
@@ -252,22 +252,22 @@ fn only_names(metadata: Props<'_>) -> bool {
 /// `anyOf: [{type: integer}, {type: string}]`
 fn int_or_string_any_of(props: Props<'_>) -> bool {
     let is = |props: &Props<'_>, kind: &str| props.0.len() == 1 && props.kind() == kind;
-    matches!(props.schemas("anyOf").as_slice(), [a, b] if is(a, "integer") && is(b, "string"))
+    matches!(props.parts("anyOf").as_slice(), [a, b] if is(a, "integer") && is(b, "string"))
 }
 
 /// The same, as the first of `allOf`.
 fn int_or_string_all_of(props: Props<'_>) -> bool {
-    props.schemas("allOf").first().is_some_and(|first| int_or_string_any_of(*first))
+    props.parts("allOf").first().is_some_and(|first| int_or_string_any_of(*first))
 }
 
 /// Whatever junctors speak of must be declared outside of them.
 fn complete(nested: Props<'_>, props: Props<'_>, path: &Path<'_>, nested_path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(not) = nested.schema("not") {
+    if let Some(not) = nested.part("not") {
         complete_nested(not, Some(props), path, &nested_path.field("not"), errors);
     }
     for name in ["allOf", "anyOf", "oneOf"] {
         let junctor = nested_path.field(name);
-        for (at, inner) in nested.schemas(name).into_iter().enumerate() {
+        for (at, inner) in nested.parts(name).into_iter().enumerate() {
             complete_nested(inner, Some(props), path, &junctor.index(at), errors);
         }
     }

@@ -1,6 +1,7 @@
 //! The v2 document as protobuf (`openapi.v2.Document`): the only form older Go clients ask for.
 //!
-//! Takes the document as `v2` makes it, with the schemas of custom resources; what those never write (headers, examples, XML, …) is not covered.
+//! Takes the document as `v2` makes it, with the schemas of custom resources; what those never write
+//! (headers, examples, XML, …) is not covered.
 
 use serde_json::{Map, Value};
 

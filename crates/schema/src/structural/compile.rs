@@ -105,10 +105,10 @@ impl Compiler {
             return Ok(None);
         }
         let mut all = |name: &str| -> Result<Vec<Node>, FieldErrors> {
-            props.schemas(name).into_iter().map(|schema| self.node(schema, depth + 1)).collect()
+            props.parts(name).into_iter().map(|schema| self.node(schema, depth + 1)).collect()
         };
         let (all_of, any_of, one_of) = (all("allOf")?, all("anyOf")?, all("oneOf")?);
-        let not = props.schema("not").map(|schema| self.node(schema, depth + 1)).transpose()?.map(Box::new);
+        let not = props.part("not").map(|schema| self.node(schema, depth + 1)).transpose()?.map(Box::new);
         let format = props.text("format");
         Ok(Some(Box::new(Checks {
             format: Format::named(format).map(|known| (known, format.to_owned())),
@@ -170,7 +170,7 @@ fn kind(props: Props<'_>) -> Kind {
 
 /// The rules of one place. Values whose shape is unknown have none.
 fn rules(props: Props<'_>, root: bool, lenient: bool) -> Result<Vec<Rule>, FieldErrors> {
-    let written = props.schemas("x-kubernetes-validations");
+    let written = props.parts("x-kubernetes-validations");
     if written.is_empty() {
         return Ok(Vec::new());
     }

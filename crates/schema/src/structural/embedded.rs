@@ -9,7 +9,8 @@ use crate::{Facts, decode};
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Brings embedded metadata to the form a stored object has, telling what it dropped. What is malformed stays for `validate` to refuse.
+/// Brings embedded metadata to the form a stored object has, telling what it dropped.
+/// What is malformed stays for `validate` to refuse.
 pub(super) fn coerce(map: &mut Map<String, Value>, path: &Path<'_>, told: &mut Vec<String>) {
     let Some(metadata) = map.get_mut("metadata") else { return };
     let mut copy = metadata.clone();

@@ -165,27 +165,7 @@ impl Evaluator<'_> {
         anchor: Anchor<'_>,
         path: &Path<'_>,
     ) {
-        let message = match &rule.message_expression {
-            None => Ok(rule.message.clone()),
-            Some((program, source)) => {
-                let before = old.filter(|_| program.uses_old());
-                match program.evaluate(this, before, &mut self.budget) {
-                    Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
-                    Err(EvalError::CostLimit { total }) => {
-                        self.spent = true;
-                        Err(if total {
-                            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned()
-                        } else {
-                            format!(
-                                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
-                                quoted(source)
-                            )
-                        })
-                    }
-                    _ => Ok(rule.message.clone()),
-                }
-            }
-        };
+        let message = self.message(rule, this, old);
         if self.ratchet && !rule.program.uses_old() && anchor.is_some_and(|(new, old)| new == old) {
             return;
         }
@@ -203,6 +183,25 @@ impl Evaluator<'_> {
                 Reason::Duplicate => FieldError::duplicate(place, told),
             },
         });
+    }
+
+    /// The message of a failed rule; an error when finding it cost too much.
+    fn message(&mut self, rule: &Rule, this: &Value, old: Option<&Value>) -> Result<String, String> {
+        let Some((program, source)) = &rule.message_expression else { return Ok(rule.message.clone()) };
+        let before = old.filter(|_| program.uses_old());
+        match program.evaluate(this, before, &mut self.budget) {
+            Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
+            Err(EvalError::CostLimit { total }) => {
+                self.spent = true;
+                let no_more = "no further validation rules will be run";
+                Err(if total {
+                    format!("messageExpression evaluation failed due to running out of cost budget, {no_more}")
+                } else {
+                    format!("{no_more} due to call cost exceeds limit for messageExpression: {}", quoted(source))
+                })
+            }
+            _ => Ok(rule.message.clone()),
+        }
     }
 
     fn cannot(&mut self, rule: &Rule, error: &EvalError) -> String {

@@ -48,13 +48,15 @@ impl Schema {
         Self { root: Node::keeping_all(Kind::Object), props }
     }
 
-    /// An embedded resource that cannot be read at all: the request is bad, not just invalid (400: "… cannot be handled as a …: {error}").
+    /// An embedded resource that cannot be read at all: the request is bad, not just invalid
+    /// (400, "… cannot be handled as a …: {error}").
     pub fn malformed(&self, object: &Map<String, Value>) -> Option<FieldError> {
         embedded::malformed(object, &self.root, &Path::Root)
     }
 
     /// Drops what the schema does not know and returns the paths of it, sorted: `spec.foo`, `spec.list[0].bar`.
-    /// `apiVersion`, `kind` and `metadata` of the object stay as they are; embedded metadata loses what ObjectMeta does not have.
+    /// `apiVersion`, `kind` and `metadata` of the object stay as they are; in embedded resources, metadata loses
+    /// what ObjectMeta does not have.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         prune::prune(&self.root, object)
     }
