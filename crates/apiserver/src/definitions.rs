@@ -15,7 +15,7 @@ use meta::{Object, Reason, Status, time};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::{Entry, Range, Store};
+use store::{Change, Entry, Expect, Range, Revision, Store, Write};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -34,12 +34,36 @@ pub(crate) fn is_definition(kind: &Kind) -> bool {
 /// Nothing new is made while the definition is going away.
 pub(crate) fn admit(kind: &Kind, name: &str) -> Result<(), Status> {
     match &kind.custom {
-        Some(custom) if custom.terminating => {
-            let why = "create not allowed while custom resource definition is terminating";
-            Err(Status::forbidden(kind.resource(), name, why))
-        }
+        Some(custom) if custom.terminating => Err(going(kind, name)),
         _ => Ok(()),
     }
+}
+
+fn going(kind: &Kind, name: &str) -> Status {
+    let why = "create not allowed while custom resource definition is terminating";
+    Status::forbidden(kind.resource(), name, why)
+}
+
+/// Takes an instance back that was made while its definition began to go: the clean-up may not have seen it.
+/// Either it was made before the clean-up looked, or the definition's end is visible here.
+pub(crate) async fn confirm(
+    api: &Inner,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    revision: Revision,
+) -> Result<(), Status> {
+    if kind.custom.is_none() {
+        return Ok(());
+    }
+    let served = api.served.get();
+    if served.registry.stored_in(&kind.collection).is_some_and(|now| admit(now, name).is_ok()) {
+        return Ok(());
+    }
+    let write = Write { key: kind.key(namespace, name), expect: Expect::At(revision), change: Change::Delete };
+    // Whoever was faster has removed or changed it: then it is not ours to take back.
+    let _ = api.store.write(write).await;
+    Err(going(kind, name))
 }
 
 /// A deleted definition stays until its instances are gone.

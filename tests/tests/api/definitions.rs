@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
         deletion_removes_instances, deletion_waits_for_finalizers, nothing_is_made_while_terminating, storage_versions_are_remembered, unserved_version_is_gone,
         watches_end_with_their_version, status_is_not_for_the_main_resource, needs_a_resource_version, definitions_are_watched, comes_back_empty]
     .into_iter()
-    .chain(cases![muster definitions: served_when_answered, instances_set_their_dependents_free, namespace_takes_instances_along])
+    .chain(cases![muster definitions: served_when_answered, instances_set_their_dependents_free, namespace_takes_instances_along, nothing_is_left_behind])
     .collect()
 }
 
@@ -474,4 +474,30 @@ async fn namespace_takes_instances_along(peer: &Peer) {
     peer.delete(&format!("/api/v1/namespaces/{ns}")).await.ok(200);
     eventually("gone", || async { peer.get(&format!("/api/v1/namespaces/{ns}")).await.status == 404 }).await;
     assert_eq!(peer.get(&format!("/apis/{}/v1/widgets", crd.group)).await.ok(200)["items"], json!([]));
+}
+
+/// Writers that race with the deletion of their definition leave nothing that comes back with it.
+async fn nothing_is_left_behind(peer: &Peer) {
+    let ns = peer.namespace().await;
+    let crd = &Crd::new();
+    let path = &crd.resources("v1", &ns);
+    for round in 0..5 {
+        crd.install(peer).await;
+        assert_eq!(peer.get(path).await.ok(200)["items"], json!([]), "round {round}");
+        let writers = (0..8).map(|w| async move {
+            for i in 0.. {
+                let answer = peer.post(path, crd.widget("v1", &format!("w{w}-{i}"), json!({}))).await;
+                if answer.status != 201 {
+                    assert!(answer.status == 403 || answer.status == 404, "{}", answer.text());
+                    return;
+                }
+            }
+        });
+        let deleter = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            peer.delete(&crd.path()).await.ok(200);
+        };
+        tokio::join!(futures_util::future::join_all(writers), deleter);
+        eventually("gone", || async { peer.get(&crd.path()).await.status == 404 }).await;
+    }
 }
