@@ -157,7 +157,8 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     if resources.is_empty() {
         return None;
     }
-    let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
+    let mut list =
+        json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
     if !group.is_empty() {
         list["apiVersion"] = "v1".into();
     }

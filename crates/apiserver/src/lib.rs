@@ -101,6 +101,7 @@ pub(crate) struct Inner {
 }
 
 /// How the store finds out what selectors ask for; give it to the store when opening it.
+/// What definitions select by is not known yet then: it is read from such objects when somebody asks.
 pub fn describe() -> store::Describe {
     kinds::describer(Arc::new(Registry::builtin()))
 }

@@ -107,7 +107,10 @@ impl Inner {
             }
             let write = Write { key, expect: Expect::Absent, change: Change::Put { value: value.clone(), attrs } };
             match self.store.write(write).await {
-                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Ok(written) => {
+                    definitions::confirm(self, kind, namespace, object.name(), written.revision).await?;
+                    return Ok(Stored { value, revision: written.revision });
+                }
                 Err(store::Error::Conflict { .. }) if generated && attempt < NAME_TRIES => continue,
                 Err(store::Error::Conflict { .. }) if generated => {
                     return Err(Status::generate_name_exhausted(kind.resource(), object.name()));

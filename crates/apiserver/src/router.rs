@@ -178,7 +178,9 @@ impl Inner {
             .find(&target.group, &target.version, &target.resource)
             .filter(|kind| kind.namespaced || target.namespace.is_empty())
             .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
-            .filter(|kind| kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all());
+            .filter(|kind| {
+                kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all()
+            });
         let Some(kind) = found else {
             // Clients that still send while they are answered may lose the answer.
             let _ = decode::read(&parts.headers, body).await;

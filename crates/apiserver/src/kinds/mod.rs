@@ -455,7 +455,11 @@ impl Kind {
     }
 
     /// The values of selectable fields when the entry lacks them: the definition that names them came later.
-    pub fn late_values(&self, entry: &Entry, wanted: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<(Box<str>, Box<str>)> {
+    pub fn late_values(
+        &self,
+        entry: &Entry,
+        wanted: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Vec<(Box<str>, Box<str>)> {
         let Some(custom) = &self.custom else { return Vec::new() };
         let lacks = |path: &str| !entry.attrs.fields.iter().any(|(k, _)| &**k == path);
         if !wanted.into_iter().any(|field| self.selectable_path(field.as_ref()).is_some_and(lacks)) {
