@@ -4,6 +4,7 @@ mod actions;
 pub mod audit;
 mod backup;
 mod body;
+mod bootstrap;
 mod decode;
 mod discovery;
 mod events;
@@ -112,6 +113,7 @@ impl Api {
     pub async fn run_controllers(&self) -> Result<(), Status> {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
+        bootstrap::priority_classes(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
         tasks.spawn(namespaces::run(self.clone(), stop.clone()));

@@ -85,8 +85,11 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 (kind.behaviour.default)(&mut object);
+                if kind.behaviour.status {
+                    kind.clear_status(&mut object);
+                }
                 (kind.behaviour.prepare_create)(&mut object);
-                self.validate(kind, &object, None)?;
+                self.validate(kind, Part::Main, &object, None)?;
             } else {
                 (kind.behaviour.default)(&mut object);
             }
@@ -140,14 +143,20 @@ impl Inner {
         }
     }
 
-    fn validate(&self, kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), Status> {
+    fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> Result<(), Status> {
         let mut errors = metadata::validate(kind, object);
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
         }
-        errors.extend((kind.behaviour.validate)(object));
-        if let Some(old) = old {
-            errors.extend((kind.behaviour.validate_update)(object, old));
+        match (part, old) {
+            // What is in the way of a valid spec must not be in the way of telling what is.
+            (Part::Status, Some(old)) => errors.extend((kind.behaviour.validate_status)(object, old)),
+            _ => errors.extend((kind.behaviour.validate)(object)),
+        }
+        match (part, old) {
+            (_, None) => errors.extend((kind.behaviour.validate_create)(object)),
+            (Part::Main, Some(old)) => errors.extend((kind.behaviour.validate_update)(object, old)),
+            _ => {}
         }
         if errors.is_empty() {
             Ok(())
@@ -227,6 +236,7 @@ impl Inner {
         if kind.behaviour.generation {
             keep(meta, current.meta(), "generation");
         }
+        (kind.behaviour.default)(desired);
         let whole = self.options.unrestricted_update;
         match part {
             Part::Main => {
@@ -249,6 +259,7 @@ impl Inner {
                         desired.0.insert("metadata".into(), Value::Object(meta));
                     }
                 }
+                (kind.behaviour.prepare_status)(desired, current);
             }
             Part::Finalize => {
                 let finalizers = desired.0.get("spec").and_then(|s| s.get("finalizers")).cloned();
@@ -262,12 +273,11 @@ impl Inner {
                 }
             }
         }
-        (kind.behaviour.default)(desired);
-        if kind.behaviour.generation && part == Part::Main && differs(desired, current) {
+        if kind.behaviour.generation && part == Part::Main && (kind.behaviour.changes)(desired, current) {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }
-        self.validate(kind, desired, Some(current))
+        self.validate(kind, part, desired, Some(current))
     }
 
     /// Deletes an object, or marks it when finalizers (its own or those the propagation asks for) hold it.
@@ -285,7 +295,8 @@ impl Inner {
             preconditions(kind, &current, options)?;
             namespaces::admit_delete(kind, &current)?;
             let mut marked = current.clone();
-            propagate(&mut marked, options.propagation);
+            let unasked = (kind.behaviour.orphans && !is_settled(&current)).then_some(Propagation::Orphan);
+            propagate(&mut marked, options.propagation.or(unasked));
             namespaces::mark(kind, &mut marked);
             let held = !is_released(kind, &marked);
             if held && !marked.is_deleting() {
@@ -334,15 +345,9 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
     };
 }
 
-/// Anything but metadata and status changed.
-fn differs(a: &Object, b: &Object) -> bool {
-    let rest = |o: &Object| -> Vec<(String, Value)> {
-        o.0.iter()
-            .filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status"))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
-    };
-    rest(a) != rest(b)
+/// An earlier delete has already said what becomes of the dependents.
+fn is_settled(object: &Object) -> bool {
+    object.has_finalizer(metadata::FOREGROUND) || object.has_finalizer(metadata::ORPHAN)
 }
 
 fn propagate(object: &mut Object, propagation: Option<Propagation>) {

@@ -15,6 +15,7 @@ pub enum Wrong {
     NotSupported,
     Forbidden,
     TooLong,
+    TooMany,
     TypeInvalid,
 }
 
@@ -48,6 +49,15 @@ impl FieldError {
     pub fn too_long(field: impl Into<String>, max: usize) -> Self {
         Self::new(Wrong::TooLong, field, None, format!("may not be more than {max} bytes"))
     }
+    /// The list has more items than it may.
+    pub fn too_many(field: impl Into<String>, count: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        Self::new(Wrong::TooMany, field, Some(count.into()), format!("must have at most {max} {items}"))
+    }
+    /// Wrong, but what it is would tell nothing.
+    pub fn invalid_as_a_whole(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Invalid, field, None, detail)
+    }
     pub fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::TypeInvalid, field, Some(value.into()), detail)
     }
@@ -66,6 +76,7 @@ impl FieldError {
             Wrong::NotSupported => "FieldValueNotSupported",
             Wrong::Forbidden => "FieldValueForbidden",
             Wrong::TooLong => "FieldValueTooLong",
+            Wrong::TooMany => "FieldValueTooMany",
             Wrong::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
@@ -80,6 +91,7 @@ impl FieldError {
             Wrong::NotSupported => "Unsupported value",
             Wrong::Forbidden => "Forbidden",
             Wrong::TooLong => "Too long",
+            Wrong::TooMany => "Too many",
         };
         let mut out = what.to_owned();
         if let Some(value) = &self.value {

@@ -1,6 +1,9 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, core, metadata, rules};
+use super::{
+    Behaviour, FINALIZE, Kind, STATUS, StoredAs, apps, autoscaling, batch, classes, columns, core, metadata, networking,
+    policy, rules, spec_changes,
+};
 use store::Collection;
 
 /// A kind as a line of a table.
@@ -21,6 +24,7 @@ pub struct Row {
 pub const PLAIN: Behaviour = Behaviour {
     name: metadata::subdomain,
     generation: false,
+    changes: spec_changes,
     status: false,
     subresources: &[],
     categories: &[],
@@ -34,8 +38,13 @@ pub const PLAIN: Behaviour = Behaviour {
     default: |_| {},
     prepare_create: |_| {},
     prepare_update: |_, _| {},
+    prepare_status: |_, _| {},
     validate: |_| Vec::new(),
+    validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
+    validate_status: |_, _| Vec::new(),
+    warnings: None,
+    orphans: false,
 };
 
 static NAMESPACE: Behaviour = Behaviour {
@@ -141,6 +150,8 @@ fn event_renames() -> StoredAs {
             ("count", "deprecatedCount"),
             ("reportingComponent", "reportingController"),
         ],
+        to_stored: |_| {},
+        to_served: |_| {},
     }
 }
 
@@ -157,7 +168,7 @@ const ROWS: &[Row] = &[
 
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-    let rows = [ROWS, core::ROWS].into_iter().flatten();
+    let rows = [ROWS, core::ROWS, apps::ROWS, batch::ROWS, autoscaling::ROWS, policy::ROWS, networking::ROWS, classes::ROWS].into_iter().flatten();
     rows.map(|row| Kind {
         group: row.group.into(),
         version: row.version.into(),

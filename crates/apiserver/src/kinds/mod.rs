@@ -1,16 +1,24 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
+mod apps;
+mod autoscaling;
+mod batch;
 mod builtin;
+mod cells;
 pub mod check;
+mod classes;
 mod columns;
 mod core;
 pub mod defaults;
 pub mod metadata;
+mod networking;
 pub mod pod;
+mod policy;
 mod rules;
 mod volumes;
 
 pub use builtin::SEALED;
+pub use classes::SYSTEM_PRIORITIES;
 
 use crate::objects::Part;
 use jiff::Timestamp;
@@ -115,11 +123,13 @@ impl Subresource {
     }
 }
 
-/// Another group-version is the stored form; top-level fields are renamed on the way.
+/// Another group-version is the stored form; top-level fields are renamed on the way, and what else differs is converted.
 pub struct StoredAs {
     pub api_version: &'static str,
     /// (stored, served)
     pub renames: &'static [(&'static str, &'static str)],
+    pub to_stored: fn(&mut Object),
+    pub to_served: fn(&mut Object),
 }
 
 /// What differs from kind to kind, as data and small functions.
@@ -128,6 +138,8 @@ pub struct Behaviour {
     pub name: fn(&str, bool) -> Vec<String>,
     /// `metadata.generation` counts changes of the spec.
     pub generation: bool,
+    /// What counts as such a change, new before old.
+    pub changes: fn(&Object, &Object) -> bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
     /// Subresources besides `status`.
@@ -152,8 +164,26 @@ pub struct Behaviour {
     pub prepare_create: fn(&mut Object),
     /// What an update of the main resource may not touch is taken from the old object.
     pub prepare_update: fn(&mut Object, &Object),
+    /// The same for an update of the status.
+    pub prepare_status: fn(&mut Object, &Object),
     pub validate: fn(&Object) -> FieldErrors,
+    /// What only a new object must keep besides.
+    pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
+    /// An update of the status is checked by this alone.
+    pub validate_status: fn(&Object, &Object) -> FieldErrors,
+    /// What the author of an accepted object should be told; the old one is there on an update.
+    pub warnings: Option<fn(&Object, Option<&Object>) -> Vec<String>>,
+    /// Deleting it leaves what it owns alone, unless the client says otherwise.
+    pub orphans: bool,
+}
+
+/// Anything but metadata and status differs.
+pub fn spec_changes(new: &Object, old: &Object) -> bool {
+    fn rest(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        object.0.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+    }
+    rest(new).ne(rest(old))
 }
 
 impl Kind {
@@ -215,6 +245,7 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, outer, inner);
             }
+            (stored.to_stored)(object);
             object.set_type(stored.api_version, &self.kind);
             let (group, version) = meta::split_api_version(stored.api_version);
             retype(object, group, version, &self.kind);
@@ -227,11 +258,22 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, inner, outer);
             }
+            (stored.to_served)(object);
             object.set_type(&self.api_version(), &self.kind);
             retype(object, &self.group, &self.version, &self.kind);
         } else {
             object.set_type(&self.api_version(), &self.kind);
         }
+    }
+
+    /// What creation makes of a status: nothing is known yet.
+    pub fn clear_status(&self, object: &mut Object) {
+        let facts = schema::Facts::builtin();
+        let field = facts.kind(&self.group, &self.version, &self.kind).and_then(|ty| ty.field("status"));
+        match field.map(|field| facts.zero(&field.shape)) {
+            Some(zero) if !zero.is_null() => object.0.insert("status".into(), zero),
+            _ => object.0.remove("status"),
+        };
     }
 
     /// The group that names this kind in validation errors: the one it is stored in.
@@ -276,14 +318,10 @@ fn retype(object: &mut Object, group: &str, version: &str, kind: &str) {
 
 fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
     let fields = selectable.iter().filter_map(|(_, path)| {
-        let mut steps = path.split('.');
-        let mut value = object.0.get(steps.next()?)?;
-        for step in steps {
-            value = value.get(step)?;
-        }
-        let text = match value {
-            Value::String(s) if s.is_empty() => return None,
-            Value::String(s) => s.clone(),
+        let text = match cells::at(object, path) {
+            Value::String(text) if text.is_empty() => return None,
+            Value::String(text) => text.clone(),
+            Value::Null => zero(object, path)?.to_owned(),
             other => other.to_string(),
         };
         Some(((*path).into(), text.into()))
@@ -294,6 +332,24 @@ fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
         uid: object.uid().into(),
         owners: object.owners().map(|o| o.uid.into()).collect(),
     }
+}
+
+/// What a number or flag that is left out selects as.
+fn zero(object: &Object, path: &str) -> Option<&'static str> {
+    let facts = schema::Facts::builtin();
+    let (group, version) = meta::split_api_version(object.api_version());
+    let mut ty = facts.kind(group, version, object.kind())?;
+    let mut steps = path.split('.').peekable();
+    while let Some(step) = steps.next() {
+        let field = ty.field(step)?;
+        match (steps.peek(), &field.shape.form) {
+            (None, schema::Form::Int32 | schema::Form::Int64) => return Some("0"),
+            (None, schema::Form::Bool) => return Some("false"),
+            (None, _) => return None,
+            (Some(_), _) => ty = facts.inner(&field.shape)?,
+        }
+    }
+    None
 }
 
 /// Every kind served, found by path or by type.

@@ -8,8 +8,10 @@ mod scheduling;
 mod spec;
 pub mod update;
 mod volume;
+mod warnings;
 
 pub use defaults::{default_pod, default_pod_spec, default_template};
 pub use resources::{qos, requirements as check_resources, resource_name};
 pub use scheduling::{node_selector, tolerations};
 pub use spec::{validate, validate_template};
+pub use warnings::warnings;
