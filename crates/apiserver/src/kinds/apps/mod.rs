@@ -71,6 +71,7 @@ static DAEMON_SET: Behaviour = Behaviour {
     default: |object| defaults::apply("apps/v1.DaemonSet", &mut object.0),
     prepare_create: |object| set_template_generation(object, template_generation(object).max(1)),
     prepare_update: next_template_generation,
+    prepare_status: |new, old| set_template_generation(new, template_generation(old)),
     validate: rules::daemon_set,
     validate_update: rules::same_selector,
     validate_status: status::daemon_set,

@@ -58,7 +58,7 @@ pub const DEFAULTS: &[defaults::Row] = &[
     ("batch/v1.CronJobSpec", r#"{"concurrencyPolicy":"Allow","failedJobsHistoryLimit":1,"successfulJobsHistoryLimit":3,"suspend":false}"#, defaults::nothing),
     // A job's own spec only: what a CronJob holds for its jobs gets these when they are made.
     ("batch/v1.Job", "{}", job_defaults),
-    ("batch/v1.PodFailurePolicyOnPodConditionsPattern", r#"{"status":"True"}"#, defaults::nothing),
+    ("batch/v1.PodFailurePolicyOnPodConditionsPattern", "{}", condition_holds),
 ];
 
 fn job_defaults(object: &mut Map<String, Value>) {
@@ -75,6 +75,13 @@ fn job_defaults(object: &mut Map<String, Value>) {
     set(spec, "suspend", false);
     set(spec, "podReplacementPolicy", replacement);
     set(spec, "manualSelector", false);
+}
+
+/// The status of a pattern is always written, so it is not missing but empty.
+fn condition_holds(pattern: &mut Map<String, Value>) {
+    if pattern.get("status").is_none_or(|status| status == "") {
+        pattern.insert("status".into(), "True".into());
+    }
 }
 
 /// A job without labels has those of its pods.
