@@ -182,8 +182,10 @@ fn legacy(kind: &Kind) -> Vec<Value> {
         let mut out = json!({"name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
             "namespaced": kind.namespaced, "kind": kind.kind, "verbs": sub.verbs});
         if let Some(body) = sub.body {
-            out["group"] = body.group.into();
-            out["version"] = body.version.into();
+            if body.group != kind.group || body.version != kind.version {
+                out["group"] = body.group.into();
+                out["version"] = body.version.into();
+            }
             out["kind"] = body.kind.into();
         }
         out

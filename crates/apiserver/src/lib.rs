@@ -5,6 +5,7 @@ pub mod audit;
 mod backup;
 mod body;
 mod bootstrap;
+mod connect;
 mod decode;
 mod discovery;
 mod events;
@@ -17,20 +18,25 @@ mod objects;
 mod openapi;
 mod patch;
 mod path;
+mod pods;
 mod read;
 mod render;
 mod router;
 mod scale;
 pub mod serve;
+mod services;
 mod verbs;
 mod watch;
 
 pub use body::Body;
 pub use health::Check;
+pub use services::{RangeError, ServiceRange};
 
 use auth::{Authenticator, Authorizer};
 use kinds::{Kind, Registry};
 use meta::{Clock, Status, SystemClock};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Collection, Store};
@@ -49,6 +55,12 @@ pub struct Options {
     /// How long events are kept.
     pub event_ttl: Duration,
     pub clock: Arc<dyn Clock>,
+    /// Addresses of services inside the cluster.
+    pub service_range: ServiceRange,
+    /// Ports that services take on every node.
+    pub service_node_ports: RangeInclusive<u16>,
+    /// Where others reach this server.
+    pub advertise: Option<SocketAddr>,
 }
 
 impl Options {
@@ -61,6 +73,9 @@ impl Options {
             unrestricted_update: false,
             event_ttl: Duration::from_secs(3600),
             clock: Arc::new(SystemClock),
+            service_range: ServiceRange::default(),
+            service_node_ports: 30000..=32767,
+            advertise: None,
         }
     }
 }
@@ -79,6 +94,8 @@ pub(crate) struct Inner {
     pub documents: openapi::Documents,
     pub discovery: discovery::Discovery,
     pub health: health::Checks,
+    /// Held by whoever writes an object of a kind that is written one by one.
+    pub turns: tokio::sync::Mutex<()>,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
@@ -104,6 +121,7 @@ impl Api {
             store,
             registry,
             options,
+            turns: tokio::sync::Mutex::new(()),
             stop: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -114,6 +132,7 @@ impl Api {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
         bootstrap::priority_classes(&self.inner).await?;
+        services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
         tasks.spawn(namespaces::run(self.clone(), stop.clone()));

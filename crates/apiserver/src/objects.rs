@@ -33,6 +33,10 @@ pub(crate) enum Part {
     Main,
     Status,
     Finalize,
+    /// The containers that look into a running pod.
+    EphemeralContainers,
+    /// The resources of a pod's containers.
+    Resize,
 }
 
 pub(crate) enum Deleted {
@@ -76,6 +80,7 @@ impl Inner {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
+        let _turn = self.turn(kind).await;
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -88,6 +93,7 @@ impl Inner {
                 if kind.behaviour.status {
                     kind.clear_status(&mut object);
                 }
+                (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
             } else {
@@ -148,16 +154,15 @@ impl Inner {
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
         }
-        match (part, old) {
-            // What is in the way of a valid spec must not be in the way of telling what is.
-            (Part::Status, Some(old)) => errors.extend((kind.behaviour.validate_status)(object, old)),
-            _ => errors.extend((kind.behaviour.validate)(object)),
+        // A status is judged by its own rules: it must not fail for what the spec was allowed to be.
+        if part != Part::Status {
+            errors.extend((kind.behaviour.validate)(object));
         }
-        match (part, old) {
-            (_, None) => errors.extend((kind.behaviour.validate_create)(object)),
-            (Part::Main, Some(old)) => errors.extend((kind.behaviour.validate_update)(object, old)),
-            _ => {}
-        }
+        errors.extend(match (old, part) {
+            (None, _) => (kind.behaviour.validate_create)(object),
+            (Some(old), Part::Main) => (kind.behaviour.validate_update)(object, old),
+            (Some(old), part) => (kind.behaviour.validate_part)(part, object, old),
+        });
         if errors.is_empty() {
             Ok(())
         } else {
@@ -177,6 +182,7 @@ impl Inner {
         mut change: impl FnMut(&Object) -> Result<Object, Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
+        let _turn = self.turn(kind).await;
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let current = self.decode_stored(kind, &entry.value, entry.revision)?;
@@ -196,6 +202,34 @@ impl Inner {
             match self.store.write(Write { key: key.clone(), expect, change }).await {
                 Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 // Whoever pinned a version is refused in the next round, when it is no longer the current one.
+                Err(store::Error::Conflict { .. }) => continue,
+                Err(e) => return Err(storage(e)),
+            }
+        }
+        Err(Status::modified(kind.resource(), name))
+    }
+
+    /// Changes an object as the server itself decides: no rules, nothing kept. `change` runs again when somebody else was faster.
+    pub async fn modify(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        dry_run: bool,
+        change: impl Fn(&mut Object) -> Result<(), Status>,
+    ) -> Result<Stored, Status> {
+        let key = kind.key(namespace, name);
+        for _ in 0..RETRIES {
+            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
+            let mut object = self.decode_stored(kind, &entry.value, entry.revision)?;
+            change(&mut object)?;
+            let (value, attrs) = self.encode(kind, &object);
+            if dry_run || value == entry.value {
+                return Ok(Stored { value, revision: entry.revision });
+            }
+            let change = Change::Put { value: value.clone(), attrs };
+            match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
+                Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
             }
@@ -236,7 +270,6 @@ impl Inner {
         if kind.behaviour.generation {
             keep(meta, current.meta(), "generation");
         }
-        (kind.behaviour.default)(desired);
         let whole = self.options.unrestricted_update;
         match part {
             Part::Main => {
@@ -259,8 +292,9 @@ impl Inner {
                         desired.0.insert("metadata".into(), Value::Object(meta));
                     }
                 }
-                (kind.behaviour.prepare_status)(desired, current);
+                (kind.behaviour.prepare_part)(part, desired, current);
             }
+            Part::EphemeralContainers | Part::Resize => (kind.behaviour.prepare_part)(part, desired, current),
             Part::Finalize => {
                 let finalizers = desired.0.get("spec").and_then(|s| s.get("finalizers")).cloned();
                 *desired = current.clone();
@@ -273,11 +307,40 @@ impl Inner {
                 }
             }
         }
-        if kind.behaviour.generation && part == Part::Main && (kind.behaviour.changes)(desired, current) {
+        (kind.behaviour.default)(desired);
+        if part == Part::Main {
+            (kind.behaviour.admit)(self, desired, Some(current))?;
+        }
+        if kind.behaviour.generation && !matches!(part, Part::Status | Part::Finalize) && (kind.behaviour.changes)(desired, current) {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }
         self.validate(kind, part, desired, Some(current))
+    }
+
+    /// Kinds whose objects share something that must be unique are written one by one.
+    async fn turn(&self, kind: &Kind) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if kind.behaviour.one_by_one { Some(self.turns.lock().await) } else { None }
+    }
+
+    /// Marks an object whose end somebody must bring about: it is gone when they say so, or when the time is up.
+    fn mark_graceful(&self, object: &mut Object, seconds: i64) {
+        let started = match grace_left(object).filter(|_| object.is_deleting()) {
+            Some(left) => time::parse(object.meta_text("deletionTimestamp"))
+                .and_then(|at| at.checked_sub(jiff::SignedDuration::from_secs(left)).ok()),
+            None => {
+                let generation = object.generation();
+                if generation > 0 {
+                    object.meta_mut().insert("generation".into(), (generation + 1).into());
+                }
+                None
+            }
+        };
+        let started = started.unwrap_or_else(|| self.clock.now());
+        let ends = started.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(started);
+        let meta = object.meta_mut();
+        meta.insert("deletionTimestamp".into(), time::seconds(ends).into());
+        meta.insert("deletionGracePeriodSeconds".into(), seconds.into());
     }
 
     /// Deletes an object, or marks it when finalizers (its own or those the propagation asks for) hold it.
@@ -295,6 +358,14 @@ impl Inner {
             preconditions(kind, &current, options)?;
             namespaces::admit_delete(kind, &current)?;
             let mut marked = current.clone();
+            let graceful = match (kind.behaviour.grace)(&current, options.grace_seconds) {
+                Some(_) if !shortens(&current, options.grace_seconds) => return Ok(Deleted::Marked(entry.into())),
+                Some(seconds) => {
+                    self.mark_graceful(&mut marked, seconds);
+                    true
+                }
+                None => false,
+            };
             let unasked = (kind.behaviour.orphans && !is_settled(&current)).then_some(Propagation::Orphan);
             propagate(&mut marked, options.propagation.or(unasked));
             namespaces::mark(kind, &mut marked);
@@ -313,17 +384,27 @@ impl Inner {
             if held && value == entry.value {
                 return Ok(Deleted::Marked(entry.into()));
             }
-            let change = if held { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
+            // Who watches learns of a graceful deletion before the object is gone, however short the grace.
+            let announced = graceful && !held && !options.dry_run;
+            let change = if held || announced { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
             if options.dry_run {
                 let revision = entry.revision;
                 return Ok(if held {
                     Deleted::Marked(Stored { value, revision })
                 } else {
-                    Deleted::Gone(entry.into())
+                    Deleted::Gone(Stored { value: if graceful { value } else { entry.value }, revision })
                 });
             }
             match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
                 Ok(written) if held => return Ok(Deleted::Marked(Stored { value, revision: written.revision })),
+                Ok(written) if announced => {
+                    let expect = Expect::At(written.revision);
+                    match self.store.write(Write { key: key.clone(), expect, change: Change::Delete }).await {
+                        Ok(gone) => return Ok(Deleted::Gone(Stored { value, revision: gone.revision })),
+                        Err(store::Error::Conflict { .. }) => continue,
+                        Err(e) => return Err(storage(e)),
+                    }
+                }
                 Ok(written) => return Ok(Deleted::Gone(Stored { value: entry.value, revision: written.revision })),
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
@@ -333,9 +414,24 @@ impl Inner {
     }
 }
 
-/// Nothing holds the object any more.
+/// Nothing holds the object any more: no finalizer, and nobody who is given time to end it.
 fn is_released(kind: &Kind, object: &Object) -> bool {
-    object.finalizers().next().is_none() && !namespaces::is_held(kind, object)
+    let waits = kind.behaviour.waits && grace_left(object).is_some_and(|seconds| seconds > 0);
+    object.finalizers().next().is_none() && !namespaces::is_held(kind, object) && !waits
+}
+
+/// The grace a deletion was given.
+fn grace_left(object: &Object) -> Option<i64> {
+    object.meta().get("deletionGracePeriodSeconds").and_then(Value::as_i64)
+}
+
+/// A deletion that is under way can only be made shorter; one without grace is over when nothing holds it.
+fn shortens(current: &Object, asked: Option<i64>) -> bool {
+    match grace_left(current).filter(|_| current.is_deleting()) {
+        None => true,
+        Some(0) => current.finalizers().next().is_none(),
+        Some(left) => asked.is_some_and(|asked| asked < left),
+    }
 }
 
 fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String, Value>, key: &str) {
@@ -366,7 +462,7 @@ fn propagate(object: &mut Object, propagation: Option<Propagation>) {
     }
 }
 
-fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
+pub(crate) fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
     let check = |what: &str, asked: &Option<String>, is: &str, then: &str| match asked {
         Some(asked) if asked != is => {
             let why = format!(

@@ -122,5 +122,6 @@ fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {
         kind: sub.body.map_or(&kind.kind, |b| b.kind),
         verbs: sub.verbs,
     };
-    kind.subresources.iter().map(entry).collect()
+    // Connections have no body that a schema could describe.
+    kind.subresources.iter().filter(|sub| !matches!(sub.endpoint, kinds::Endpoint::Connect(_))).map(entry).collect()
 }

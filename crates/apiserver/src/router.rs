@@ -2,7 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
-use crate::kinds::Endpoint;
+use crate::kinds::{Connect, Endpoint};
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
@@ -183,6 +183,9 @@ impl Inner {
             ("", Some(action)) => &Endpoint::Action(action),
             (name, _) => &kind.subresource(name).ok_or_else(Status::no_such_resource)?.endpoint,
         };
+        if !target.tail.is_empty() && !matches!(endpoint, Endpoint::Connect(Connect::Proxy)) {
+            return Err(Status::no_such_resource());
+        }
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {
             (Form::Partial, Verb::List) => {

@@ -52,13 +52,14 @@ impl Call<'_> {
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
             Endpoint::Action(_) => return Err(Status::method_not_allowed()),
+            Endpoint::Connect(connect) => return self.connect(*connect),
         };
         match (verb, part) {
             (Verb::Get, _) => self.get().await,
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(part, &body).await,
             (Verb::Patch, _) => self.patch(part, &body).await,
-            (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
+            (_, part) if part != Part::Main => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,
             (Verb::Create, _) => self.create(&body).await,

@@ -35,14 +35,19 @@ pub const PLAIN: Behaviour = Behaviour {
     deletes_collection: true,
     columns: columns::PLAIN,
     cells: columns::plain,
+    action: None,
+    waits: false,
+    grace: |_, _| None,
+    one_by_one: false,
     default: |_| {},
+    admit: |_, _, _| Ok(()),
     prepare_create: |_| {},
     prepare_update: |_, _| {},
-    prepare_status: |_, _| {},
+    prepare_part: |_, _, _| {},
     validate: |_| Vec::new(),
     validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
-    validate_status: |_, _| Vec::new(),
+    validate_part: |_, _, _| Vec::new(),
     warnings: None,
     orphans: false,
 };
@@ -188,7 +193,7 @@ pub fn kinds() -> Vec<Kind> {
             .chain(row.behaviour.status.then_some(&STATUS))
             .cloned()
             .collect(),
-        action: None,
+        action: row.behaviour.action,
     })
     .collect()
 }

@@ -272,11 +272,22 @@ pub fn domain_prefixed(at: &At<'_>, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// An address, as the old fields take it: with leading zeros it would mean different things to different readers.
 pub fn ip(value: &str) -> Vec<String> {
     match value.parse::<std::net::IpAddr>() {
         Ok(_) => Vec::new(),
         Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+    }
+}
+
+pub fn cidr(value: &str) -> Vec<String> {
+    let parsed = value.split_once('/').and_then(|(address, bits)| {
+        let address: std::net::IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        bits.parse::<u8>().ok().filter(|bits| *bits <= most)
+    });
+    match parsed {
+        Some(_) => Vec::new(),
+        None => vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()],
     }
 }
 

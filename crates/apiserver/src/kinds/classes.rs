@@ -15,7 +15,9 @@ static PRIORITY_CLASS: Behaviour = Behaviour {
     changes: |_, _| false,
     columns: columns::PRIORITY_CLASS,
     cells: columns::priority_class,
+    one_by_one: true,
     default: |object| defaults::apply("scheduling/v1.PriorityClass", &mut object.0),
+    admit: rules::single_default,
     validate: rules::priority_class,
     validate_update: rules::priority_class_update,
     ..PLAIN
@@ -71,7 +73,7 @@ static VOLUME_ATTACHMENT: Behaviour = Behaviour {
     unconditional_update: false,
     columns: columns::VOLUME_ATTACHMENT,
     cells: columns::volume_attachment,
-    prepare_status: |new, old| {
+    prepare_part: |_, new, old| {
         if let Some(metadata) = old.0.get("metadata").cloned() {
             new.0.insert("metadata".into(), metadata);
         }
@@ -79,7 +81,7 @@ static VOLUME_ATTACHMENT: Behaviour = Behaviour {
     validate: storage::volume_attachment,
     validate_create: storage::volume_attachment_create,
     validate_update: storage::volume_attachment_update,
-    validate_status: |new, _| storage::volume_attachment(new),
+    validate_part: |_, new, _| storage::volume_attachment(new),
     ..PLAIN
 };
 
@@ -110,6 +112,8 @@ fn drop_disabled(driver: &mut Object) {
 /// The changes of a driver are counted, though it is made without a count.
 fn count_changes(new: &mut Object, old: &Object) {
     drop_disabled(new);
+    // Compared as both will be stored.
+    defaults::apply("storage/v1.CSIDriver", &mut new.0);
     let generation = old.generation() + i64::from(spec_changes(new, old));
     if generation > 0 {
         new.meta_mut().insert("generation".into(), generation.into());

@@ -10,20 +10,26 @@ mod classes;
 mod columns;
 mod core;
 pub mod defaults;
+mod endpoints;
+mod limits;
 pub mod metadata;
 mod networking;
+mod node;
 pub mod pod;
 mod policy;
 mod rules;
-mod volumes;
+pub mod service;
+mod templates;
+pub mod volumes;
 
 pub use builtin::SEALED;
 pub use classes::SYSTEM_PRIORITIES;
 
+use crate::Inner;
 use crate::objects::Part;
 use jiff::Timestamp;
 use meta::table::Column;
-use meta::{FieldErrors, GroupResource, Object};
+use meta::{FieldErrors, GroupResource, Object, Status};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -75,6 +81,8 @@ pub enum Endpoint {
     /// How many there should be and are, as a `Scale`.
     Scale(ScalePaths),
     Action(Action),
+    /// Whoever runs the object, reached through us.
+    Connect(Connect),
 }
 
 /// Where a kind keeps what a `Scale` shows; dotted paths without a leading dot.
@@ -86,17 +94,35 @@ pub struct ScalePaths {
 }
 
 #[derive(Clone, Debug)]
+#[allow(dead_code)] // kinds to come keep it in the other ways
 pub enum ScaleSelector {
     None,
     /// A LabelSelector in `spec.selector`.
     Spec,
+    /// A plain map of labels in `spec.selector`.
+    Labels,
     /// The selector's text form stands at this path.
     Text(String),
 }
 
 /// What a POST does that does not store its body as an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {}
+pub enum Action {
+    /// Assigns a pod to a node.
+    Bind,
+    /// Deletes a pod if its disruption budget allows.
+    Evict,
+}
+
+/// What of a running pod, a node or a service a request wants to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    Log,
+    Exec,
+    Attach,
+    PortForward,
+    Proxy,
+}
 
 pub const STATUS: Subresource = Subresource {
     name: "status",
@@ -116,6 +142,20 @@ impl Subresource {
             body: Some(GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" }),
             verbs: &["get", "patch", "update"],
         }
+    }
+
+    /// A part of the object in the object's own shape.
+    pub const fn part(name: &'static str, part: Part) -> Self {
+        Self { name, endpoint: Endpoint::Object(part), body: None, verbs: &["get", "patch", "update"] }
+    }
+
+    pub const fn connect(name: &'static str, connect: Connect, body: GroupVersionKind) -> Self {
+        let verbs: &[&str] = match connect {
+            Connect::Log => &["get"],
+            Connect::Exec | Connect::Attach | Connect::PortForward => &["create", "get"],
+            Connect::Proxy => &["create", "delete", "get", "patch", "update"],
+        };
+        Self { name, endpoint: Endpoint::Connect(connect), body: Some(body), verbs }
     }
 
     pub const fn action(name: &'static str, action: Action, body: GroupVersionKind) -> Self {
@@ -152,26 +192,35 @@ pub struct Behaviour {
     pub unconditional_update: bool,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
-    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form.
+    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
+    /// `?` stands for a field that is not there.
     pub selectable: &'static [(&'static str, &'static str)],
     /// DELETE of the whole collection is allowed.
     pub deletes_collection: bool,
     pub columns: &'static [Column],
     pub cells: fn(&Object, Timestamp) -> Vec<Value>,
+    /// Nothing is stored: a POST does this and answers.
+    pub action: Option<Action>,
+    /// A deletion may wait until whoever runs the object has ended it.
+    pub waits: bool,
+    /// How many seconds, given what the deletion asks for; `None` where deletions do not wait.
+    pub grace: fn(&Object, Option<i64>) -> Option<i64>,
+    /// Writes go one by one, so that `admit` can choose what must be unique among all objects.
+    pub one_by_one: bool,
     /// Defaults of any write.
     pub default: fn(&mut Object),
+    /// What depends on other objects, before the rules are checked; without an old object it is a creation.
+    pub admit: fn(&Inner, &mut Object, Option<&Object>) -> Result<(), Status>,
     /// What only creation sets.
     pub prepare_create: fn(&mut Object),
     /// What an update of the main resource may not touch is taken from the old object.
     pub prepare_update: fn(&mut Object, &Object),
-    /// The same for an update of the status.
-    pub prepare_status: fn(&mut Object, &Object),
+    /// The same for the other parts; of a status it finds everything else already taken.
+    pub prepare_part: fn(Part, &mut Object, &Object),
     pub validate: fn(&Object) -> FieldErrors,
-    /// What only a new object must keep besides.
     pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
-    /// An update of the status is checked by this alone.
-    pub validate_status: fn(&Object, &Object) -> FieldErrors,
+    pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
     /// What the author of an accepted object should be told; the old one is there on an update.
     pub warnings: Option<fn(&Object, Option<&Object>) -> Vec<String>>,
     /// Deleting it leaves what it owns alone, unless the client says otherwise.
@@ -318,12 +367,18 @@ fn retype(object: &mut Object, group: &str, version: &str, kind: &str) {
 
 fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
     let fields = selectable.iter().filter_map(|(_, path)| {
-        let text = match cells::at(object, path) {
-            Value::String(text) if text.is_empty() => return None,
-            Value::String(text) => text.clone(),
-            Value::Null => zero(object, path)?.to_owned(),
-            other => other.to_string(),
+        let (steps, absent) = path.split_once('?').unwrap_or((path, ""));
+        let mut steps = steps.split('.');
+        let first = steps.next().and_then(|step| object.0.get(step));
+        let value = steps.fold(first, |value, step| value?.get(step));
+        let text = match value {
+            None | Some(Value::Null) => absent.to_owned(),
+            Some(Value::String(s)) => s.clone(),
+            Some(other) => other.to_string(),
         };
+        if text.is_empty() {
+            return None;
+        }
         Some(((*path).into(), text.into()))
     });
     Attrs {
@@ -332,24 +387,6 @@ fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
         uid: object.uid().into(),
         owners: object.owners().map(|o| o.uid.into()).collect(),
     }
-}
-
-/// What a number or flag that is left out selects as.
-fn zero(object: &Object, path: &str) -> Option<&'static str> {
-    let facts = schema::Facts::builtin();
-    let (group, version) = meta::split_api_version(object.api_version());
-    let mut ty = facts.kind(group, version, object.kind())?;
-    let mut steps = path.split('.').peekable();
-    while let Some(step) = steps.next() {
-        let field = ty.field(step)?;
-        match (steps.peek(), &field.shape.form) {
-            (None, schema::Form::Int32 | schema::Form::Int64) => return Some("0"),
-            (None, schema::Form::Bool) => return Some("false"),
-            (None, _) => return None,
-            (Some(_), _) => ty = facts.inner(&field.shape)?,
-        }
-    }
-    None
 }
 
 /// Every kind served, found by path or by type.

@@ -17,7 +17,7 @@ static BUDGET: Behaviour = Behaviour {
     columns: COLUMNS,
     cells,
     validate,
-    validate_status,
+    validate_part: |_, new, _| validate_status(new),
     ..PLAIN
 };
 
@@ -64,7 +64,7 @@ fn validate(object: &Object) -> FieldErrors {
     errors
 }
 
-fn validate_status(new: &Object, _: &Object) -> FieldErrors {
+fn validate_status(new: &Object) -> FieldErrors {
     let (root, mut errors) = (At::root("", &new.0), Vec::new());
     let status = root.part("status");
     let mut seen = Vec::new();

@@ -30,10 +30,10 @@ static DEPLOYMENT: Behaviour = Behaviour {
     columns: columns::DEPLOYMENT,
     cells: columns::deployment,
     default: |object| defaults::apply("apps/v1.Deployment", &mut object.0),
-    prepare_status: |new, old| keep_meta(new, old, "labels"),
+    prepare_part: |_, new, old| keep_meta(new, old, "labels"),
     validate: rules::deployment,
     validate_update: rules::same_selector,
-    validate_status: status::deployment,
+    validate_part: |_, new, old| status::deployment(new, old),
     warnings: Some(rules::named_warnings),
     ..WORKLOAD
 };
@@ -45,7 +45,7 @@ static REPLICA_SET: Behaviour = Behaviour {
     default: |object| defaults::apply("apps/v1.ReplicaSet", &mut object.0),
     validate: rules::replica_set,
     validate_update: rules::same_selector,
-    validate_status: status::replica_set,
+    validate_part: |_, new, old| status::replica_set(new, old),
     warnings: Some(rules::named_warnings),
     ..WORKLOAD
 };
@@ -60,7 +60,7 @@ static STATEFUL_SET: Behaviour = Behaviour {
     prepare_update: |object, _| drop_max_unavailable(object),
     validate: rules::stateful_set,
     validate_update: rules::stateful_set_update,
-    validate_status: status::stateful_set,
+    validate_part: |_, new, old| status::stateful_set(new, old),
     warnings: Some(rules::stateful_set_warnings),
     ..WORKLOAD
 };
@@ -71,10 +71,10 @@ static DAEMON_SET: Behaviour = Behaviour {
     default: |object| defaults::apply("apps/v1.DaemonSet", &mut object.0),
     prepare_create: |object| set_template_generation(object, template_generation(object).max(1)),
     prepare_update: next_template_generation,
-    prepare_status: |new, old| set_template_generation(new, template_generation(old)),
+    prepare_part: |_, new, old| set_template_generation(new, template_generation(old)),
     validate: rules::daemon_set,
     validate_update: rules::same_selector,
-    validate_status: status::daemon_set,
+    validate_part: |_, new, old| status::daemon_set(new, old),
     warnings: Some(rules::template_warnings),
     ..WORKLOAD
 };
@@ -165,6 +165,8 @@ fn set_template_generation(object: &mut Object, generation: i64) {
 }
 
 fn next_template_generation(new: &mut Object, old: &Object) {
+    // Compared as both will be stored.
+    defaults::apply("apps/v1.DaemonSet", &mut new.0);
     let template = |object: &Object| object.0.get("spec").and_then(|spec| spec.get("template")).cloned();
     let changed = template(new) != template(old);
     set_template_generation(new, template_generation(old) + i64::from(changed));

@@ -19,7 +19,7 @@ static AUTOSCALER: Behaviour = Behaviour {
     prepare_create: drop_tolerance,
     prepare_update: |new, _| drop_tolerance(new),
     validate: rules::validate,
-    validate_status: rules::validate_status,
+    validate_part: |_, new, old| rules::validate_status(new, old),
     ..PLAIN
 };
 

@@ -1,9 +1,12 @@
 //! What priority and runtime classes must keep.
 
+use crate::Inner;
 use crate::kinds::check::{At, IMMUTABLE, named};
 use crate::kinds::pod;
-use meta::{FieldError, FieldErrors, Object, name};
+use crate::objects::storage;
+use meta::{FieldError, FieldErrors, Object, Status, name};
 use serde_json::Value;
+use store::Range;
 
 const HIGHEST: i64 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
@@ -41,6 +44,24 @@ pub fn priority_class(object: &Object) -> FieldErrors {
         root.one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"], &mut errors);
     }
     errors
+}
+
+/// There is one default class at most.
+pub fn single_default(api: &Inner, object: &mut Object, _: Option<&Object>) -> Result<(), Status> {
+    let Some(kind) = api.registry.by_type(object.api_version(), object.kind()) else { return Ok(()) };
+    if !At::root("", &object.0).flag("globalDefault") {
+        return Ok(());
+    }
+    let range = Range { collection: &kind.collection, prefix: "", after: None, limit: 0, at: None };
+    let classes = api.store.range(&range, |item, _| item != object.name()).map_err(storage)?;
+    for (item, entry) in classes.items {
+        let class = api.decode_stored(kind, &entry.value, entry.revision)?;
+        if At::root("", &class.0).flag("globalDefault") {
+            let why = format!("PriorityClass {item} is already marked as default. Only one default can exist");
+            return Err(Status::forbidden(kind.resource(), object.name(), why));
+        }
+    }
+    Ok(())
 }
 
 fn not_a_system_class(root: &At<'_>, name: &str) -> Option<String> {

@@ -18,7 +18,7 @@ static INGRESS: Behaviour = Behaviour {
     default: |object| defaults::apply("networking/v1.Ingress", &mut object.0),
     validate: ingress::validate,
     validate_create: ingress::validate_create,
-    validate_status: ingress::validate_status,
+    validate_part: |_, new, old| ingress::validate_status(new, old),
     warnings: Some(ingress::warnings),
     ..PLAIN
 };

@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 /// Defaults of a PodTemplateSpec, wherever it is embedded.
 pub fn default_template(template: &mut Map<String, Value>) {
-    apply("core/v1.PodTemplateSpec", template);
+    if let Value::Object(spec) = template.entry("spec").or_insert_with(|| json!({})) {
+        default_pod_spec(spec);
+    }
 }
 
 pub fn default_pod_spec(spec: &mut Map<String, Value>) {

@@ -79,7 +79,7 @@ pub fn resource_name(field: &str, resource: &str, errors: &mut FieldErrors) -> b
     true
 }
 
-fn container_resource_name(field: &str, resource: &str, errors: &mut FieldErrors) {
+pub fn container_resource_name(field: &str, resource: &str, errors: &mut FieldErrors) {
     resource_name(field, resource, errors);
     if !resource.contains('/') {
         if !["cpu", "memory", "ephemeral-storage"].contains(&resource) && !is_huge(resource) {

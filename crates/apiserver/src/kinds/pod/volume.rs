@@ -100,8 +100,18 @@ fn source(at: &At<'_>, errors: &mut FieldErrors) {
         errors.push(FieldError::required(at.path(), "must specify a volume type"));
         return;
     };
+    check_source(kind, &source, errors);
+    for (kind, _) in set {
+        at.forbidden(kind, "may not specify more than 1 volume type", errors);
+    }
+}
+
+/// The rules of one source, `source`, of the kind that its field's name says.
+pub fn check_source(kind: &str, source: &At<'_>, errors: &mut FieldErrors) {
     for (_, fields) in REQUIRED.iter().filter(|(of, _)| *of == kind) {
-        fields.iter().for_each(|field| drop(source.required(field, errors)));
+        for field in *fields {
+            source.required(field, errors);
+        }
     }
     match kind {
         "emptyDir" => {
@@ -109,7 +119,7 @@ fn source(at: &At<'_>, errors: &mut FieldErrors) {
                 source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity", errors);
             }
         }
-        "hostPath" => host_path(&source, errors),
+        "hostPath" => host_path(source, errors),
         "gitRepo" => descending(source.field("directory"), source.text("directory"), errors),
         "nfs" if !source.text("path").starts_with('/') => {
             errors.push(FieldError::invalid(source.field("path"), source.text("path"), "must be an absolute path"));
@@ -121,9 +131,9 @@ fn source(at: &At<'_>, errors: &mut FieldErrors) {
         "downwardAPI" => {
             source.mode("defaultMode", errors);
             // Told at the source, not at the item: so does Kubernetes.
-            source.items("items").for_each(|item| downward_file(&item, &source, errors));
+            source.items("items").for_each(|item| downward_file(&item, source, errors));
         }
-        "projected" => projected(&source, errors),
+        "projected" => projected(source, errors),
         "ephemeral" => {
             if let Some(template) = source.child("volumeClaimTemplate") {
                 let metadata = template.part("metadata");
@@ -139,9 +149,6 @@ fn source(at: &At<'_>, errors: &mut FieldErrors) {
         }
         "image" => source.one_of("pullPolicy", &["Always", "IfNotPresent", "Never"], errors),
         _ => {}
-    }
-    for (kind, _) in set {
-        at.forbidden(kind, "may not specify more than 1 volume type", errors);
     }
 }
 
