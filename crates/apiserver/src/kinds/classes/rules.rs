@@ -58,7 +58,7 @@ pub fn single_default(api: &Inner, object: &mut Object, _: Option<&Object>) -> R
         let class = api.decode_stored(kind, &entry.value, entry.revision)?;
         if At::root("", &class.0).flag("globalDefault") {
             let why = format!("PriorityClass {item} is already marked as default. Only one default can exist");
-            return Err(Status::forbidden(kind.resource(), object.name(), why));
+            return Err(Status::forbidden(kind.resource(), object.name(), &why));
         }
     }
     Ok(())
