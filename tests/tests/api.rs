@@ -19,6 +19,8 @@ mod lists;
 mod objects;
 #[path = "api/watches.rs"]
 mod watches;
+#[path = "api/workloads.rs"]
+mod workloads;
 
 fn main() {
     muster_tests::runner::main(
@@ -32,6 +34,7 @@ fn main() {
             lists::cases(),
             objects::cases(),
             watches::cases(),
+            workloads::cases(),
         ]
         .concat(),
     );

@@ -1,9 +1,10 @@
 //! The rows: every built-in kind we serve.
 
 use super::{
-    Behaviour, FINALIZE, Kind, STATUS, StoredAs, apps, autoscaling, batch, classes, columns, core, metadata, networking,
-    policy, rules, spec_changes,
+    Behaviour, FINALIZE, Kind, STATUS, StoredAs, apps, autoscaling, batch, classes, columns, core, metadata,
+    networking, policy, rules, spec_changes,
 };
+use std::cmp::Reverse;
 use store::Collection;
 
 /// A kind as a line of a table.
@@ -171,31 +172,61 @@ const ROWS: &[Row] = &[
     Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
 ];
 
+/// Groups in the order of discovery, which is also the order in which `kubectl get all` shows them.
+const GROUPS: &[&str] = &[
+    "",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+];
+
+/// Newest versions first; within one, kinds by their plural.
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-    let rows = [ROWS, core::ROWS, apps::ROWS, batch::ROWS, autoscaling::ROWS, policy::ROWS, networking::ROWS, classes::ROWS].into_iter().flatten();
-    rows.map(|row| Kind {
-        group: row.group.into(),
-        version: row.version.into(),
-        kind: row.kind.into(),
-        plural: row.plural.into(),
-        singular: row.singular.into(),
-        short_names: owned(row.short),
-        categories: owned(row.behaviour.categories),
-        namespaced: row.namespaced,
-        collection: Collection::new(row.collection),
-        stored_as: row.stored_as.map(|make| make()),
-        behaviour: row.behaviour,
-        subresources: row
-            .behaviour
-            .subresources
-            .iter()
-            .chain(row.behaviour.status.then_some(&STATUS))
-            .cloned()
-            .collect(),
-        action: row.behaviour.action,
-    })
-    .collect()
+    let rows =
+        [ROWS, core::ROWS, apps::ROWS, batch::ROWS, autoscaling::ROWS, policy::ROWS, networking::ROWS, classes::ROWS]
+            .into_iter()
+            .flatten();
+    let mut kinds: Vec<Kind> = rows
+        .map(|row| Kind {
+            group: row.group.into(),
+            version: row.version.into(),
+            kind: row.kind.into(),
+            plural: row.plural.into(),
+            singular: row.singular.into(),
+            short_names: owned(row.short),
+            categories: owned(row.behaviour.categories),
+            namespaced: row.namespaced,
+            collection: Collection::new(row.collection),
+            stored_as: row.stored_as.map(|make| make()),
+            behaviour: row.behaviour,
+            subresources: row
+                .behaviour
+                .subresources
+                .iter()
+                .chain(row.behaviour.status.then_some(&STATUS))
+                .cloned()
+                .collect(),
+            action: row.behaviour.action,
+        })
+        .collect();
+    let place = |group: &str| GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len());
+    kinds.sort_by_cached_key(|kind| (place(&kind.group), Reverse(kind.version.clone()), kind.plural.clone()));
+    kinds
 }
 
 /// Collections whose values are sealed at rest.

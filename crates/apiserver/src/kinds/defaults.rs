@@ -42,7 +42,14 @@ const ROWS: &[Row] = &[
 const CONTAINER: &str = r#"{"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}"#;
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    let tables = [ROWS, super::apps::DEFAULTS, super::batch::DEFAULTS, super::autoscaling::DEFAULTS, super::networking::DEFAULTS, super::classes::DEFAULTS];
+    let tables = [
+        ROWS,
+        super::apps::DEFAULTS,
+        super::batch::DEFAULTS,
+        super::autoscaling::DEFAULTS,
+        super::networking::DEFAULTS,
+        super::classes::DEFAULTS,
+    ];
     tables.into_iter().flatten()
 }
 

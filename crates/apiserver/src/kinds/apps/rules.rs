@@ -351,3 +351,99 @@ pub fn stateful_set_warnings(new: &Object, old: Option<&Object>) -> Vec<String> 
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(spec: Value) -> Object {
+        Object::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap()
+    }
+
+    fn template(labels: Value) -> Value {
+        let container =
+            json!({"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"});
+        json!({"metadata": {"labels": labels}, "spec": {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "containers": [container]}})
+    }
+
+    fn set(more: Value) -> Object {
+        let mut spec = json!({"replicas": 1, "podManagementPolicy": "OrderedReady", "updateStrategy": {"type": "OnDelete"},
+            "strategy": {"type": "Recreate"}, "selector": {"matchLabels": {"app": "a"}}, "template": template(json!({"app": "a"}))});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        object(spec)
+    }
+
+    fn told(errors: FieldErrors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_plain_workload_is_fine() {
+        for rule in [deployment, replica_set, stateful_set, daemon_set] {
+            assert_eq!(told(rule(&set(json!({})))), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_selector_selects_the_template() {
+        let wrong = set(json!({"selector": {"matchLabels": {"app": "b"}}}));
+        let why = "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`";
+        for rule in [deployment, replica_set, stateful_set, daemon_set] {
+            assert_eq!(told(rule(&wrong)), [why]);
+        }
+        assert_eq!(
+            told(deployment(&set(json!({"selector": {}})))),
+            ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]
+        );
+        assert_eq!(told(deployment(&set(json!({"selector": null}))))[0], "spec.selector: Required value");
+    }
+
+    #[test]
+    fn a_rolling_update_makes_progress() {
+        let rolling = |surge: Value, unavailable: Value| {
+            let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+            json!({"type": "RollingUpdate", "rollingUpdate": rolling})
+        };
+        let deploy = |surge, unavailable| told(deployment(&set(json!({"strategy": rolling(surge, unavailable)}))));
+        let daemon =
+            |surge, unavailable| told(daemon_set(&set(json!({"updateStrategy": rolling(surge, unavailable)}))));
+        assert!(deploy(json!("25%"), json!(0)).is_empty() && daemon(json!(0), json!("10%")).is_empty());
+        assert!(deploy(json!(0), json!("0%"))[0].ends_with("may not be 0 when `maxSurge` is 0"));
+        assert!(deploy(json!(1), json!("101%"))[0].ends_with("must not be greater than 100%"));
+        assert!(deploy(json!("x"), json!(1))[0].contains("a valid percent string"));
+        assert!(daemon(json!(1), json!(1))[0].ends_with("may not be set when maxUnavailable is non-zero"));
+        assert!(daemon(json!(0), json!(0))[0].ends_with("cannot be 0 when maxSurge is 0"));
+    }
+
+    #[test]
+    fn claims_are_volumes_of_a_stateful_sets_pods() {
+        let mut pods = template(json!({"app": "a"}));
+        pods["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/d"}]);
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        assert!(!told(stateful_set(&set(json!({"template": pods})))).is_empty());
+        let with_claim = set(json!({"template": pods, "volumeClaimTemplates": [claim]}));
+        assert_eq!(told(stateful_set(&with_claim)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn most_of_a_stateful_set_is_fixed() {
+        let old = set(json!({"serviceName": "db"}));
+        assert!(
+            stateful_set_update(&set(json!({"serviceName": "db", "replicas": 9, "ordinals": {"start": 1}})), &old)
+                .is_empty()
+        );
+        assert_eq!(stateful_set_update(&set(json!({"serviceName": "other"})), &old).len(), 1);
+    }
+
+    #[test]
+    fn a_name_with_dots_is_worth_a_warning() {
+        let mut object = set(json!({}));
+        assert!(named_warnings(&object, None).is_empty());
+        object.set_meta("name", "a.b");
+        assert_eq!(named_warnings(&object, None).len(), 1);
+        assert!(named_warnings(&object, Some(&object)).is_empty(), "said once");
+    }
+}
