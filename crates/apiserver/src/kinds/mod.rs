@@ -222,10 +222,12 @@ pub struct Behaviour {
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
     pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
     /// What the author of an accepted object should be told; the old one is there on an update.
-    pub warnings: Option<fn(&Object, Option<&Object>) -> Vec<String>>,
+    pub warnings: Option<Warn>,
     /// Deleting it leaves what it owns alone, unless the client says otherwise.
     pub orphans: bool,
 }
+
+pub type Warn = fn(&Object, Option<&Object>) -> Vec<String>;
 
 /// Anything but metadata and status differs.
 pub fn spec_changes(new: &Object, old: &Object) -> bool {
