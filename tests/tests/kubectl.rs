@@ -185,7 +185,7 @@ const STEPS: &[Step] = &[
     step("logs p -n demo -c nope"),
     step("set image pod/p -n demo p=nginx:2"),
     step("label pod p -n demo tier=front"),
-    fed("create -n demo -f -", BINDING),
+    fed("create -n demo --validate=false -f -", BINDING),
     step("get pods -n demo -o wide --field-selector spec.nodeName=n1"),
     step("describe pod p -n demo"),
     step("expose pod p -n demo --port=80 --name=web"),

@@ -96,7 +96,7 @@ async fn a_pod_is_bound_once(peer: &Peer) {
 async fn who_watches_sees_a_pod_end(peer: &Peer) {
     let ns = peer.namespace().await;
     let path = collection("pods", &ns);
-    let mut watch = peer.watch(&path).await;
+    let mut watch = peer.watch(&format!("{path}?watch=true")).await;
     peer.post(&path, pod("a")).await.ok(201);
     watch.expect("ADDED", "a").await;
     peer.delete(&format!("{path}/a")).await.ok(200);
@@ -147,12 +147,8 @@ async fn a_pods_status_is_its_own(peer: &Peer) {
     let main = peer.patch(&path, "merge", &both).await.ok(200);
     assert_eq!(main["status"]["phase"], "Pending");
     assert_eq!(main["spec"]["activeDeadlineSeconds"], 5);
-    let status = peer.patch(
-        &format!("{path}/status"),
-        "merge",
-        json!({"spec": {"activeDeadlineSeconds": 3}, "status": both["status"]}),
-    );
-    let status = status.await.ok(200);
+    let both = json!({"spec": {"activeDeadlineSeconds": 3}, "status": both["status"]});
+    let status = peer.patch(&format!("{path}/status"), "merge", both).await.ok(200);
     assert_eq!(status["spec"]["activeDeadlineSeconds"], 5);
     assert_eq!(status["status"]["podIPs"], json!([{"ip": "10.0.0.9"}]));
     assert_eq!(status["status"]["qosClass"], "BestEffort");
@@ -243,7 +239,15 @@ async fn an_address_can_be_used_again(peer: &Peer) {
 }
 
 async fn the_api_has_a_service(peer: &Peer) {
-    let found = peer.get("/api/v1/namespaces/default/services/kubernetes").await.ok(200);
+    let path = "/api/v1/namespaces/default/services/kubernetes";
+    // Kubernetes makes it some time after it is ready.
+    for _ in 0..100 {
+        if peer.get(path).await.status == 200 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    let found = peer.get(path).await.ok(200);
     assert_eq!(found["spec"]["clusterIP"], "10.96.0.1");
     assert_eq!(found["spec"]["ports"][0]["port"], 443);
     assert_eq!(found["metadata"]["labels"], json!({"component": "apiserver", "provider": "kubernetes"}));
