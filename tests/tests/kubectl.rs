@@ -325,7 +325,7 @@ fn masked(text: &str, peer: &Peer) -> String {
             out.push_str(": …\n");
             continue;
         }
-        let words: Vec<&str> = line.split_whitespace().map(|word| mask(word)).collect();
+        let words: Vec<&str> = line.split_whitespace().map(mask).collect();
         // Widths of columns follow the ages: compare words, but keep the indentation.
         let indent = line.len() - line.trim_start().len();
         out.push_str(&" ".repeat(indent));

@@ -101,9 +101,9 @@ async fn who_watches_sees_a_pod_end(peer: &Peer) {
     watch.expect("ADDED", "a").await;
     peer.delete(&format!("{path}/a")).await.ok(200);
     let marked = watch.expect("MODIFIED", "a").await;
-    assert!(marked["object"]["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
     let gone = watch.expect("DELETED", "a").await;
-    assert!(gone["object"]["metadata"]["deletionTimestamp"].is_string(), "{gone}");
+    assert!(gone["metadata"]["deletionTimestamp"].is_string(), "{gone}");
 }
 
 async fn pods_are_found_by_their_node(peer: &Peer) {
