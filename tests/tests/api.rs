@@ -21,6 +21,8 @@ mod lists;
 mod objects;
 #[path = "api/watches.rs"]
 mod watches;
+#[path = "api/workloads.rs"]
+mod workloads;
 
 fn main() {
     muster_tests::runner::main(
@@ -35,6 +37,7 @@ fn main() {
             lists::cases(),
             objects::cases(),
             watches::cases(),
+            workloads::cases(),
         ]
         .concat(),
     );

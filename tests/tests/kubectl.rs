@@ -9,6 +9,9 @@ use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
 use muster_tests::runner::{arguments, chosen_peers, install_panic_hook};
 
+#[path = "kubectl/workloads.rs"]
+mod workloads;
+
 /// One command line, what it reads on standard input, and how much of its output is compared.
 struct Step {
     line: &'static str,
@@ -238,7 +241,8 @@ fn main() {
         .collect();
     let mut failed = 0;
     // Later steps build on earlier ones: a filter only chooses which are reported.
-    for step in STEPS {
+    let steps: Vec<&Step> = STEPS.iter().chain(workloads::STEPS).collect();
+    for step in &steps {
         let outputs: Vec<(i32, String)> = peers.iter().map(|peer| run(&kubectl, peer, step)).collect();
         if !wanted.wants(step.line) {
             continue;
@@ -255,6 +259,14 @@ fn main() {
         }
         failed += usize::from(!same);
     }
+    let rolled: Vec<Vec<String>> =
+        peers.iter().map(|peer| workloads::roll_back(|line, input| run_line(&kubectl, peer, line, input).1)).collect();
+    let same = rolled.windows(2).all(|pair| pair[0] == pair[1]) && rolled.iter().all(|all| all[5].trim() == "app:1");
+    println!("test kubectl rollout undo ... {}", if same { "ok" } else { "FAILED" });
+    if !same {
+        println!("{rolled:#?}");
+    }
+    failed += usize::from(!same);
     for peer in &peers {
         let ok = watch_shows_changes(&kubectl, peer);
         println!("test kubectl get -w on {} ... {}", peer.kind.name(), if ok { "ok" } else { "FAILED" });
@@ -264,7 +276,7 @@ fn main() {
             failed += 1;
         }
     }
-    println!("\ntest result: {} of {} commands differ", failed, STEPS.len());
+    println!("\ntest result: {} of {} commands differ", failed, steps.len());
     drop(peers);
     if failed > 0 {
         std::process::exit(1);
@@ -292,13 +304,17 @@ fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
 }
 
 fn run(kubectl: &std::path::Path, peer: &Peer, step: &Step) -> (i32, String) {
-    let mut child = command(kubectl, peer, step.line)
+    run_line(kubectl, peer, step.line, step.input)
+}
+
+fn run_line(kubectl: &std::path::Path, peer: &Peer, line: &str, input: &str) -> (i32, String) {
+    let mut child = command(kubectl, peer, line)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("kubectl");
-    child.stdin.take().unwrap().write_all(step.input.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.code().unwrap_or(-1), masked(&text, peer))
@@ -314,6 +330,7 @@ fn masked(text: &str, peer: &Peer) -> String {
             "uid:",
             "resourceVersion:",
             "creationTimestamp:",
+            "CreationTimestamp:",
             "\"uid\":",
             "\"resourceVersion\":",
             "\"creationTimestamp\":",

@@ -90,6 +90,9 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 (kind.behaviour.default)(&mut object);
+                if kind.behaviour.status {
+                    kind.clear_status(&mut object);
+                }
                 (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
@@ -308,7 +311,7 @@ impl Inner {
         if part == Part::Main {
             (kind.behaviour.admit)(self, desired, Some(current))?;
         }
-        if kind.behaviour.generation && !matches!(part, Part::Status | Part::Finalize) && differs(desired, current) {
+        if kind.behaviour.generation && !matches!(part, Part::Status | Part::Finalize) && (kind.behaviour.changes)(desired, current) {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }
@@ -368,7 +371,8 @@ impl Inner {
                 }
                 None => false,
             };
-            propagate(&mut marked, options.propagation.or(kind.behaviour.propagation));
+            let unasked = (kind.behaviour.orphans && !is_settled(&current)).then_some(Propagation::Orphan);
+            propagate(&mut marked, options.propagation.or(unasked));
             namespaces::mark(kind, &mut marked);
             let held = !is_released(kind, &marked);
             if held && !marked.is_deleting() {
@@ -442,15 +446,9 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
     };
 }
 
-/// Anything but metadata and status changed.
-fn differs(a: &Object, b: &Object) -> bool {
-    let rest = |o: &Object| -> Vec<(String, Value)> {
-        o.0.iter()
-            .filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status"))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
-    };
-    rest(a) != rest(b)
+/// An earlier delete has already said what becomes of the dependents.
+fn is_settled(object: &Object) -> bool {
+    object.has_finalizer(metadata::FOREGROUND) || object.has_finalizer(metadata::ORPHAN)
 }
 
 fn propagate(object: &mut Object, propagation: Option<Propagation>) {

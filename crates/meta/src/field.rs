@@ -58,6 +58,10 @@ impl FieldError {
     pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::Internal, field, None, detail)
     }
+    /// Wrong, but what it is would tell nothing.
+    pub fn invalid_as_a_whole(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Invalid, field, None, detail)
+    }
     pub fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::TypeInvalid, field, Some(value.into()), detail)
     }

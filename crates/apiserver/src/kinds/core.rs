@@ -8,7 +8,6 @@ use super::{
 use crate::objects::Part;
 use crate::pods::{BINDING, EVICTION};
 use crate::services;
-use meta::options::Propagation;
 use std::borrow::Cow;
 
 const fn core(kind: &'static str) -> GroupVersionKind {
@@ -45,7 +44,7 @@ static POD: Behaviour = Behaviour {
     columns: pod::columns::POD,
     cells: pod::columns::pod,
     waits: true,
-    warnings: pod::update::warnings,
+    warnings: Some(pod::update::warnings),
     grace: pod::update::grace,
     default: pod::default_pod,
     admit: pod::update::admit,
@@ -108,7 +107,7 @@ static ENDPOINTS: Behaviour = Behaviour {
 
 static ENDPOINT_SLICE: Behaviour = Behaviour {
     generation: true,
-    warnings: endpoints::slice_warnings,
+    warnings: Some(endpoints::slice_warnings),
     prepare_update: endpoints::slice_update,
     columns: endpoints::SLICE_COLUMNS,
     cells: endpoints::slice_cells,
@@ -156,7 +155,7 @@ static TEMPLATE: Behaviour = Behaviour {
 };
 
 static CONTROLLER: Behaviour = Behaviour {
-    propagation: Some(Propagation::Orphan),
+    orphans: true,
     generation: true,
     status: true,
     categories: &["all"],

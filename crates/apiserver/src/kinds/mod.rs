@@ -1,26 +1,33 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
+mod apps;
+mod autoscaling;
+mod batch;
 mod builtin;
+mod cells;
 pub mod check;
+mod classes;
 mod columns;
 mod core;
 pub mod defaults;
 mod endpoints;
 mod limits;
 pub mod metadata;
+mod networking;
 mod node;
 pub mod pod;
+mod policy;
 mod rules;
 pub mod service;
 mod templates;
 pub mod volumes;
 
 pub use builtin::SEALED;
+pub use classes::SYSTEM_PRIORITIES;
 
 use crate::Inner;
 use crate::objects::Part;
 use jiff::Timestamp;
-use meta::options::Propagation;
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object, Status};
 use serde_json::Value;
@@ -156,11 +163,13 @@ impl Subresource {
     }
 }
 
-/// Another group-version is the stored form; top-level fields are renamed on the way.
+/// Another group-version is the stored form; top-level fields are renamed on the way, and what else differs is converted.
 pub struct StoredAs {
     pub api_version: &'static str,
     /// (stored, served)
     pub renames: &'static [(&'static str, &'static str)],
+    pub to_stored: fn(&mut Object),
+    pub to_served: fn(&mut Object),
 }
 
 /// What differs from kind to kind, as data and small functions.
@@ -169,6 +178,8 @@ pub struct Behaviour {
     pub name: fn(&str, bool) -> Vec<String>,
     /// `metadata.generation` counts changes of the spec.
     pub generation: bool,
+    /// What counts as such a change, new before old.
+    pub changes: fn(&Object, &Object) -> bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
     /// Subresources besides `status`.
@@ -179,12 +190,8 @@ pub struct Behaviour {
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub unconditional_update: bool,
-    /// What becomes of the objects it owns when a deletion does not say.
-    pub propagation: Option<Propagation>,
     /// Told with every answer, when not empty.
     pub deprecation: &'static str,
-    /// What else the creator of an object should know.
-    pub warnings: fn(&Object) -> Vec<String>,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
     /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
@@ -216,6 +223,18 @@ pub struct Behaviour {
     pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
     pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
+    /// What the author of an accepted object should be told; the old one is there on an update.
+    pub warnings: Option<fn(&Object, Option<&Object>) -> Vec<String>>,
+    /// Deleting it leaves what it owns alone, unless the client says otherwise.
+    pub orphans: bool,
+}
+
+/// Anything but metadata and status differs.
+pub fn spec_changes(new: &Object, old: &Object) -> bool {
+    fn rest(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        object.0.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+    }
+    rest(new).ne(rest(old))
 }
 
 impl Kind {
@@ -277,6 +296,7 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, outer, inner);
             }
+            (stored.to_stored)(object);
             object.set_type(stored.api_version, &self.kind);
             let (group, version) = meta::split_api_version(stored.api_version);
             retype(object, group, version, &self.kind);
@@ -289,11 +309,22 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, inner, outer);
             }
+            (stored.to_served)(object);
             object.set_type(&self.api_version(), &self.kind);
             retype(object, &self.group, &self.version, &self.kind);
         } else {
             object.set_type(&self.api_version(), &self.kind);
         }
+    }
+
+    /// What creation makes of a status: nothing is known yet.
+    pub fn clear_status(&self, object: &mut Object) {
+        let facts = schema::Facts::builtin();
+        let field = facts.kind(&self.group, &self.version, &self.kind).and_then(|ty| ty.field("status"));
+        match field.map(|field| facts.zero(&field.shape)) {
+            Some(zero) if !zero.is_null() => object.0.insert("status".into(), zero),
+            _ => object.0.remove("status"),
+        };
     }
 
     /// The group that names this kind in validation errors: the one it is stored in.

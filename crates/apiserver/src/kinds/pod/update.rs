@@ -30,9 +30,12 @@ pub fn grace(pod: &Object, asked: Option<i64>) -> Option<i64> {
     })
 }
 
-/// What is allowed but rarely meant.
-pub fn warnings(pod: &Object) -> Vec<String> {
+/// What is allowed but rarely meant; told once, not to those who update pods all day.
+pub fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
     let mut warnings = Vec::new();
+    if old.is_some() {
+        return warnings;
+    }
     let wrong = name::dns1123_label(pod.name());
     if !wrong.is_empty() && !pod.name().is_empty() {
         warnings.push(format!(
@@ -41,20 +44,7 @@ pub fn warnings(pod: &Object) -> Vec<String> {
             wrong.join(" ")
         ));
     }
-    let root = At::root("", &pod.0);
-    let spec = root.part("spec");
-    for list in ["initContainers", "containers"] {
-        for container in spec.items(list) {
-            let mut seen = std::collections::HashSet::new();
-            for variable in container.items("env").filter(|variable| !seen.insert(variable.text("name"))) {
-                warnings.push(format!(
-                    "{}: hides previous definition of {:?}, which may be dropped when using apply",
-                    variable.path(),
-                    variable.text("name")
-                ));
-            }
-        }
-    }
+    warnings.extend(super::warnings(&At::root("", &pod.0)));
     warnings
 }
 
