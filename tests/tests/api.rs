@@ -1,6 +1,8 @@
 //! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/cluster.rs"]
+mod cluster;
 #[path = "api/concurrency.rs"]
 mod concurrency;
 #[path = "api/deletion.rs"]
@@ -25,6 +27,7 @@ mod workloads;
 fn main() {
     muster_tests::runner::main(
         [
+            cluster::cases(),
             concurrency::cases(),
             deletion::cases(),
             discovery::cases(),

@@ -20,7 +20,7 @@ impl Call<'_> {
             let node = object.0.get("spec").and_then(|s| s.get("nodeName")).and_then(Value::as_str);
             match (node, connect) {
                 // Nothing has run yet, so there is nothing to read.
-                (None, Connect::Log) => return Ok(render::text(200, "")),
+                (None, Connect::Log) => return Ok(render::nothing()),
                 (None, _) => {
                     let why = format!("pod {} does not have a host assigned", self.name);
                     return Err(Status::bad_request(why));

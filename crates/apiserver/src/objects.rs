@@ -80,7 +80,7 @@ impl Inner {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
-        let _turn = self.turn(kind).await;
+        let _turn = self.turn(kind).await?;
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -182,7 +182,7 @@ impl Inner {
         mut change: impl FnMut(&Object) -> Result<Object, Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
-        let _turn = self.turn(kind).await;
+        let _turn = self.turn(kind).await?;
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let current = self.decode_stored(kind, &entry.value, entry.revision)?;
@@ -318,9 +318,14 @@ impl Inner {
         self.validate(kind, part, desired, Some(current))
     }
 
-    /// Kinds whose objects share something that must be unique are written one by one.
-    async fn turn(&self, kind: &Kind) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        if kind.behaviour.one_by_one { Some(self.turns.lock().await) } else { None }
+    /// Kinds whose objects share something that must be unique are written one by one, knowing what other servers wrote.
+    async fn turn(&self, kind: &Kind) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
+        if !kind.behaviour.one_by_one {
+            return Ok(None);
+        }
+        let turn = self.turns.lock().await;
+        self.store.sync().await.map_err(storage)?;
+        Ok(Some(turn))
     }
 
     /// Marks an object whose end somebody must bring about: it is gone when they say so, or when the time is up.

@@ -250,7 +250,7 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
     }
     let why = match asked.parse::<Ipv4Addr>() {
         Ok(address) if !range.contains(address) => {
-            format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")
+            "the provided network does not match the current range".to_owned()
         }
         Ok(address) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
         _ => return Ok(()),
@@ -388,7 +388,7 @@ pub(crate) async fn ensure_system(api: &Inner) -> Result<(), Status> {
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]}});
     make(api, "", "services", service).await?;
     // An address that only this machine can reach is nobody's endpoint.
-    if let Some(address) = api.options.advertise.filter(|address| is_reachable(address)) {
+    if let Some(address) = api.options.advertise.filter(is_reachable) {
         let ip = address.ip().to_string();
         let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
             "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},

@@ -41,6 +41,9 @@ impl Call<'_> {
     /// Does it, and adds the warnings to whatever the answer is.
     pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
         let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        if !self.kind.behaviour.deprecation.is_empty() {
+            render::warn(&mut response, &[self.kind.behaviour.deprecation.to_owned()]);
+        }
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }

@@ -31,6 +31,7 @@ pub const PLAIN: Behaviour = Behaviour {
     categories: &[],
     create_on_update: false,
     unconditional_update: true,
+    deprecation: "",
     returns_deleted: false,
     selectable: &[],
     deletes_collection: true,

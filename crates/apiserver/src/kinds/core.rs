@@ -44,6 +44,7 @@ static POD: Behaviour = Behaviour {
     columns: pod::columns::POD,
     cells: pod::columns::pod,
     waits: true,
+    warnings: Some(pod::update::warnings),
     grace: pod::update::grace,
     default: pod::default_pod,
     admit: pod::update::admit,
@@ -95,6 +96,7 @@ static SERVICE: Behaviour = Behaviour {
 };
 
 static ENDPOINTS: Behaviour = Behaviour {
+    deprecation: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     create_on_update: true,
     columns: endpoints::COLUMNS,
     cells: endpoints::cells,
@@ -105,6 +107,8 @@ static ENDPOINTS: Behaviour = Behaviour {
 
 static ENDPOINT_SLICE: Behaviour = Behaviour {
     generation: true,
+    warnings: Some(endpoints::slice_warnings),
+    prepare_update: endpoints::slice_update,
     columns: endpoints::SLICE_COLUMNS,
     cells: endpoints::slice_cells,
     default: endpoints::slice_default,
@@ -151,6 +155,7 @@ static TEMPLATE: Behaviour = Behaviour {
 };
 
 static CONTROLLER: Behaviour = Behaviour {
+    orphans: true,
     generation: true,
     status: true,
     categories: &["all"],
@@ -191,8 +196,8 @@ pub const ROWS: &[Row] = &[
     Row { group: "", version: "v1", kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: &["ep"], namespaced: true, collection: "core/endpoints", stored_as: None, behaviour: &ENDPOINTS },
     Row { group: "", version: "v1", kind: "LimitRange", plural: "limitranges", singular: "limitrange", short: &["limits"], namespaced: true, collection: "core/limitranges", stored_as: None, behaviour: &LIMIT_RANGE },
     Row { group: "", version: "v1", kind: "Node", plural: "nodes", singular: "node", short: &["no"], namespaced: false, collection: "core/nodes", stored_as: None, behaviour: &NODE },
-    Row { group: "", version: "v1", kind: "PersistentVolume", plural: "persistentvolumes", singular: "persistentvolume", short: &["pv"], namespaced: false, collection: "core/persistentvolumes", stored_as: None, behaviour: &VOLUME },
     Row { group: "", version: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", singular: "persistentvolumeclaim", short: &["pvc"], namespaced: true, collection: "core/persistentvolumeclaims", stored_as: None, behaviour: &CLAIM },
+    Row { group: "", version: "v1", kind: "PersistentVolume", plural: "persistentvolumes", singular: "persistentvolume", short: &["pv"], namespaced: false, collection: "core/persistentvolumes", stored_as: None, behaviour: &VOLUME },
     Row { group: "", version: "v1", kind: "Pod", plural: "pods", singular: "pod", short: &["po"], namespaced: true, collection: "core/pods", stored_as: None, behaviour: &POD },
     Row { group: "", version: "v1", kind: "PodTemplate", plural: "podtemplates", singular: "podtemplate", short: &[], namespaced: true, collection: "core/podtemplates", stored_as: None, behaviour: &TEMPLATE },
     Row { group: "", version: "v1", kind: "ReplicationController", plural: "replicationcontrollers", singular: "replicationcontroller", short: &["rc"], namespaced: true, collection: "core/replicationcontrollers", stored_as: None, behaviour: &CONTROLLER },

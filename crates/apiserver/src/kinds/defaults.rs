@@ -15,12 +15,13 @@ const ROWS: &[Row] = &[
     ("core/v1.Container", CONTAINER, pull_policy),
     ("core/v1.DownwardAPIVolumeSource", r#"{"defaultMode":420}"#, nothing),
     ("core/v1.EndpointPort", r#"{"protocol":"TCP"}"#, nothing),
+    ("core/v1.EnvVarSource", "{}", |source| drop(source.remove("fileKeyRef"))),
     ("core/v1.EphemeralContainer", CONTAINER, pull_policy),
-    ("core/v1.FileKeySelector", r#"{"optional":false}"#, nothing),
     ("core/v1.GRPCAction", r#"{"service":""}"#, nothing),
     ("core/v1.HTTPGetAction", r#"{"path":"/","scheme":"HTTP"}"#, nothing),
     ("core/v1.HostPathVolumeSource", r#"{"type":""}"#, nothing),
     ("core/v1.ImageVolumeSource", "{}", image_volume),
+    ("core/v1.Lifecycle", "{}", |lifecycle| drop(lifecycle.remove("stopSignal"))),
     ("core/v1.LimitRangeItem", "{}", limit_range_item),
     ("core/v1.NodeSpec", "{}", |spec| twins(spec, "podCIDR", "podCIDRs", Value::clone)),
     ("core/v1.NodeStatus", "{}", allocatable),
@@ -29,7 +30,7 @@ const ROWS: &[Row] = &[
     ("core/v1.PersistentVolumeClaimStatus", r#"{"phase":"Pending"}"#, nothing),
     ("core/v1.PersistentVolumeSpec", r#"{"persistentVolumeReclaimPolicy":"Retain","volumeMode":"Filesystem"}"#, nothing),
     ("core/v1.PersistentVolumeStatus", r#"{"phase":"Pending"}"#, nothing),
-    ("core/v1.PodSpec", r#"{"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}"#, account),
+    ("core/v1.PodSpec", r#"{"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}"#, pod_spec),
     ("core/v1.PodStatus", "{}", |status| twins(status, "podIP", "podIPs", |ip| serde_json::json!({"ip": ip}))),
     ("core/v1.Probe", r#"{"failureThreshold":3,"periodSeconds":10,"successThreshold":1,"timeoutSeconds":1}"#, nothing),
     ("core/v1.ProjectedVolumeSource", r#"{"defaultMode":420}"#, nothing),
@@ -150,6 +151,25 @@ fn image_volume(volume: &mut Map<String, Value>) {
 fn empty_dir(volume: &mut Map<String, Value>) {
     if volume.keys().all(|key| key == "name") {
         volume.insert("emptyDir".into(), Value::Object(Map::new()));
+    }
+}
+
+fn pod_spec(spec: &mut Map<String, Value>) {
+    account(spec);
+    drop_alpha(spec);
+}
+
+/// Fields of features that are not on in 1.34 are not kept, here and in the rows that remove something.
+fn drop_alpha(spec: &mut Map<String, Value>) {
+    spec.remove("hostnameOverride");
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
+            container.remove("restartPolicyRules");
+            if list == "containers" || container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
+                container.remove("restartPolicy");
+            }
+        }
     }
 }
 

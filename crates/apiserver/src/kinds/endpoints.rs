@@ -28,6 +28,19 @@ pub fn slice_default(object: &mut Object) {
     }
 }
 
+pub fn slice_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let named = old.is_none() && object.0.get("addressType").and_then(Value::as_str) == Some("FQDN");
+    if named { vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()] } else { Vec::new() }
+}
+
+/// Labels choose the slices of a service, so they count as a change of it.
+pub fn slice_update(new: &mut Object, old: &Object) {
+    if new.meta().get("labels") != old.meta().get("labels") {
+        let next = old.generation() + 1;
+        new.meta_mut().insert("generation".into(), next.into());
+    }
+}
+
 /// An address that traffic can be sent to.
 pub fn reachable(field: &str, value: &str, errors: &mut FieldErrors) {
     let why = match value.parse::<IpAddr>() {

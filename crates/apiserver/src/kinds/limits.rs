@@ -2,7 +2,7 @@
 
 use super::check::At;
 use super::columns::{AGE, age};
-use super::pod::{amount, container_resource_name, resource_name};
+use super::pod::{amount, container_resource_name, is_standard, resource_name};
 use crate::objects::Part;
 use jiff::Timestamp;
 use meta::table::Column;
@@ -101,7 +101,29 @@ fn quota_resources(at: &At<'_>, list: &str, errors: &mut FieldErrors) {
     for (resource, value) in at.entries(list) {
         let field = format!("{}[{resource}]", at.field(list));
         resource_name(&field, resource, errors);
+        if !resource.contains('/') && !is_quota_resource(resource) {
+            errors.push(FieldError::invalid(field.clone(), resource, "must be a standard resource for quota"));
+        }
         amount(&field, resource, value, errors);
+    }
+}
+
+/// What a quota can limit without counting objects by their group.
+fn is_quota_resource(resource: &str) -> bool {
+    is_standard(resource) && resource != "storage" || resource.starts_with("requests.hugepages-")
+}
+
+/// Whether a scope says anything about a resource.
+fn covers(scope: &str, resource: &str) -> bool {
+    let compute =
+        ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"].contains(&resource);
+    match scope {
+        "BestEffort" => resource == "pods",
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+            resource == "pods" || compute
+        }
+        "VolumeAttributesClass" => ["persistentvolumeclaims", "requests.storage"].contains(&resource),
+        _ => true,
     }
 }
 
@@ -120,8 +142,15 @@ pub fn quota_validate(object: &Object) -> FieldErrors {
     let spec = root.part("spec");
     quota_resources(&spec, "hard", &mut errors);
     let scopes: Vec<&str> = spec.texts("scopes").collect();
-    if scopes.iter().any(|scope| !SCOPES.contains(scope)) {
-        spec.invalid("scopes", "unsupported scope", &mut errors);
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
+            spec.invalid("scopes", "unsupported scope", &mut errors);
+        }
+        for (resource, _) in spec.entries("hard").filter(|(resource, _)| is_quota_resource(resource)) {
+            if !covers(scope, resource) {
+                spec.invalid("scopes", "unsupported scope applied to resource", &mut errors);
+            }
+        }
     }
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
         if pair.iter().all(|scope| scopes.contains(scope)) {

@@ -190,6 +190,8 @@ pub struct Behaviour {
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub unconditional_update: bool,
+    /// Told with every answer, when not empty.
+    pub deprecation: &'static str,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
     /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a

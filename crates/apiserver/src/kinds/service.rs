@@ -106,6 +106,9 @@ pub fn prepare_update(new: &mut Object, old: &Object) {
     if is_external(&was) && !is_external(&spec) && same("externalTrafficPolicy") {
         drop.push("externalTrafficPolicy");
     }
+    if !needs_address(&spec) && same("internalTrafficPolicy") {
+        drop.push("internalTrafficPolicy");
+    }
     let balanced = spec.text("type") == "LoadBalancer";
     let Some(Value::Object(spec)) = new.0.get_mut("spec") else { return };
     drop.into_iter().for_each(|key| std::mem::drop(spec.remove(key)));

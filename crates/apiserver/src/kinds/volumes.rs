@@ -173,8 +173,8 @@ pub fn claim_default(object: &mut Object) {
 
 /// A new claim is held while it is used; without a storage class it gets the default one.
 pub fn claim_admit(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(), Status> {
-    if old.is_some() {
-        return Ok(());
+    if let Some(old) = old {
+        return growth(api, object, old);
     }
     object.add_finalizer(CLAIM_FINALIZER);
     let annotated = object.meta().get("annotations").is_some_and(|a| a.get(OLD_CLASS).is_some());
@@ -186,6 +186,29 @@ pub fn claim_admit(api: &Inner, object: &mut Object, old: Option<&Object>) -> Re
         spec.insert("storageClassName".into(), class.into());
     }
     Ok(())
+}
+
+/// A bound claim grows if its class lets volumes grow.
+fn growth(api: &Inner, new: &Object, old: &Object) -> Result<(), Status> {
+    let size = |object: &Object| {
+        let spec = object.0.get("spec")?;
+        nanos(spec.get("resources")?.get("requests")?.get("storage")?.as_str()?)
+    };
+    let bound = old.0.get("status").and_then(|s| s.get("phase")).is_some_and(|phase| phase == "Bound");
+    if !bound || size(new) <= size(old) {
+        return Ok(());
+    }
+    let class = new.0.get("spec").and_then(|s| s.get("storageClassName")).and_then(Value::as_str).unwrap_or_default();
+    let kind = api.registry.find("storage.k8s.io", "v1", "storageclasses");
+    if let Some(kind) = kind
+        && let Some(entry) = api.store.get(&kind.key("", class))
+        && api.decode_stored(kind, &entry.value, entry.revision)?.0.get("allowVolumeExpansion")
+            == Some(&Value::Bool(true))
+    {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    Err(Status::forbidden(meta::GroupResource { group: "", resource: "persistentvolumeclaims" }, new.name(), why))
 }
 
 /// The newest of the classes that are marked as default.

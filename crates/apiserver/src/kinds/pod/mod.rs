@@ -13,8 +13,10 @@ mod warnings;
 #[allow(unused_imports)] // what else embeds a pod's spec
 pub use defaults::default_pod_spec;
 pub use defaults::{default_pod, default_template};
-pub use resources::{amount, container_resource_name, qos, requirements as check_resources, resource_name};
+pub use resources::{
+    amount, container_resource_name, is_standard, qos, requirements as check_resources, resource_name,
+};
 pub use scheduling::{node_selector, tolerations};
 pub use spec::{validate, validate_template};
-pub use warnings::warnings;
 pub use volume::check_source;
+pub use warnings::warnings;

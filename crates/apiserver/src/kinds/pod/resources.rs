@@ -29,6 +29,10 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
 ];
 
+pub fn is_standard(resource: &str) -> bool {
+    STANDARD.contains(&resource)
+}
+
 fn is_huge(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
@@ -71,7 +75,7 @@ pub fn resource_name(field: &str, resource: &str, errors: &mut FieldErrors) -> b
         return false;
     }
     let quota = |prefix: &str| resource.strip_prefix(prefix).is_some_and(is_huge);
-    if !resource.contains('/') && !STANDARD.contains(&resource) && !is_huge(resource) && !quota("requests.") {
+    if !resource.contains('/') && !is_standard(resource) && !is_huge(resource) && !quota("requests.") {
         let why = "must be a standard resource type or fully qualified";
         errors.push(FieldError::invalid(field, resource, why));
         return false;

@@ -218,9 +218,9 @@ fn search_path(value: &str) -> Vec<String> {
         return wrong;
     }
     vec![
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', and must \
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must \
          start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-         '[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*')"
+         '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"
             .to_owned(),
     ]
 }

@@ -30,6 +30,24 @@ pub fn grace(pod: &Object, asked: Option<i64>) -> Option<i64> {
     })
 }
 
+/// What is allowed but rarely meant; told once, not to those who update pods all day.
+pub fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if old.is_some() {
+        return warnings;
+    }
+    let wrong = name::dns1123_label(pod.name());
+    if !wrong.is_empty() && !pod.name().is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            wrong.join(" ")
+        ));
+    }
+    warnings.extend(super::warnings(&At::root("", &pod.0)));
+    warnings
+}
+
 /// A new pod has no past.
 pub fn prepare_create(pod: &mut Object) {
     let root = At::root("", &pod.0);
@@ -37,7 +55,7 @@ pub fn prepare_create(pod: &mut Object) {
     let mut status = json!({"phase": "Pending", "qosClass": qos(&spec)});
     if spec.has("schedulingGates") {
         status["conditions"] = json!([{"type": "PodScheduled", "status": "False", "lastProbeTime": null,
-            "lastTransitionTime": null, "reason": "SchedulingGated",
+            "lastTransitionTime": meta::time::seconds(jiff::Timestamp::now()), "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
     }
     pod.0.insert("status".into(), status);
@@ -223,7 +241,7 @@ fn only_removed_gates(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors) {
     for gate in spec.items("schedulingGates").filter(|gate| !had(gate.text("name"))) {
         let why = "only deletion is allowed, but found new scheduling gate";
         let why = format!("{why} '{}'", gate.text("name"));
-        errors.push(FieldError::forbidden(gate.path(), why));
+        errors.push(FieldError::forbidden(gate.field("name"), why));
     }
 }
 

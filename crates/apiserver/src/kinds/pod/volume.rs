@@ -114,10 +114,8 @@ pub fn check_source(kind: &str, source: &At<'_>, errors: &mut FieldErrors) {
         }
     }
     match kind {
-        "emptyDir" => {
-            if schema::quantity::nanos(source.text("sizeLimit")).is_some_and(|size| size < 0) {
-                source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity", errors);
-            }
+        "emptyDir" if schema::quantity::nanos(source.text("sizeLimit")).is_some_and(|size| size < 0) => {
+            source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity", errors);
         }
         "hostPath" => host_path(source, errors),
         "gitRepo" => descending(source.field("directory"), source.text("directory"), errors),
