@@ -90,7 +90,7 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 (kind.behaviour.default)(&mut object);
-                if kind.behaviour.status {
+                if kind.behaviour.status && !kind.behaviour.born_with_status {
                     kind.clear_status(&mut object);
                 }
                 (kind.behaviour.admit)(self, &mut object, None)?;

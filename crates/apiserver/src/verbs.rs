@@ -230,7 +230,7 @@ impl Call<'_> {
 
     async fn delete(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = self.delete_options(body)?;
-        if self.kind.behaviour.orphans && options.propagation.is_none() {
+        if self.kind.kind == "Job" && options.propagation.is_none() {
             self.warn(vec![ORPHANED.to_owned()]);
         }
         match self.api.delete(&self.kind, self.namespace, self.name, &options).await? {

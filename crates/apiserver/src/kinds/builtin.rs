@@ -27,6 +27,7 @@ pub const PLAIN: Behaviour = Behaviour {
     generation: false,
     changes: spec_changes,
     status: false,
+    born_with_status: false,
     subresources: &[],
     categories: &[],
     create_on_update: false,

@@ -61,6 +61,7 @@ static BINDINGS: Behaviour = Behaviour { action: Some(Action::Bind), ..PLAIN };
 
 static NODE: Behaviour = Behaviour {
     status: true,
+    born_with_status: true,
     subresources: &[Subresource::connect("proxy", Connect::Proxy, core("NodeProxyOptions"))],
     selectable: &[("spec.unschedulable", "spec.unschedulable?false")],
     columns: node::COLUMNS,
@@ -87,7 +88,6 @@ static SERVICE: Behaviour = Behaviour {
     cells: service::cells,
     default: service::default,
     admit: services::admit,
-    prepare_create: service::prepare_create,
     prepare_update: service::prepare_update,
     validate: service::validate,
     validate_update: service::validate_update,
@@ -168,7 +168,6 @@ static CONTROLLER: Behaviour = Behaviour {
     columns: templates::CONTROLLER_COLUMNS,
     cells: templates::controller_cells,
     default: templates::controller_default,
-    prepare_create: templates::controller_create,
     validate: templates::controller_validate,
     validate_part: templates::controller_validate_part,
     ..PLAIN
@@ -183,7 +182,6 @@ static QUOTA: Behaviour = Behaviour {
     columns: limits::QUOTA_COLUMNS,
     cells: limits::quota_cells,
     default: limits::quota_default,
-    prepare_create: limits::quota_create,
     validate: limits::quota_validate,
     validate_update: limits::quota_validate_update,
     validate_part: limits::quota_validate_part,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object, name};
 use schema::quantity::nanos;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 pub fn range_default(object: &mut Object) {
@@ -91,10 +91,6 @@ fn ordered(limit: &At<'_>, resource: &str, errors: &mut FieldErrors) {
 
 pub fn quota_default(object: &mut Object) {
     super::defaults::apply("core/v1.ResourceQuota", &mut object.0);
-}
-
-pub fn quota_create(object: &mut Object) {
-    object.0.insert("status".into(), json!({}));
 }
 
 fn quota_resources(at: &At<'_>, list: &str, errors: &mut FieldErrors) {

@@ -182,6 +182,8 @@ pub struct Behaviour {
     pub changes: fn(&Object, &Object) -> bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
+    /// Its creator may say the status, too.
+    pub born_with_status: bool,
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
     /// Names for several kinds at once, e.g. `all`.

@@ -79,10 +79,6 @@ pub fn default(object: &mut Object) {
     }
 }
 
-pub fn prepare_create(object: &mut Object) {
-    object.0.insert("status".into(), json!({"loadBalancer": {}}));
-}
-
 /// What the new type has no use for goes, unless the writer changed it, too: then the rules will tell.
 pub fn prepare_update(new: &mut Object, old: &Object) {
     let (old_root, new_root) = (At::root("", &old.0), At::root("", &new.0));
