@@ -31,6 +31,7 @@ static RUNTIME_CLASS: Behaviour = Behaviour {
     default: |object| defaults::apply("node/v1.RuntimeClass", &mut object.0),
     validate: rules::runtime_class,
     validate_update: rules::runtime_class_update,
+    warnings: Some(|new, _| rules::runtime_class_warnings(new)),
     ..PLAIN
 };
 
@@ -41,6 +42,7 @@ static STORAGE_CLASS: Behaviour = Behaviour {
     default: |object| defaults::apply("storage/v1.StorageClass", &mut object.0),
     validate: storage::storage_class,
     validate_update: storage::storage_class_update,
+    warnings: Some(|new, _| storage::storage_class_warnings(new)),
     ..PLAIN
 };
 

@@ -314,7 +314,7 @@ pub fn controller_revision_update(new: &Object, old: &Object) -> FieldErrors {
 /// Names that do not fit a host name, on top of what the template gives reason to warn of.
 pub fn named_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let mut warnings = if old.is_none() { name_warning(new) } else { Vec::new() };
-    warnings.extend(template_warnings(new, old));
+    warnings.extend(generation_warnings(new, old));
     warnings
 }
 
@@ -330,6 +330,15 @@ pub fn name_warning(object: &Object) -> Vec<String> {
     )]
 }
 
+/// What there is to say of the template, whenever anything counts as changed.
+fn generation_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
+    if old.is_some_and(|old| old.generation() == new.generation()) {
+        return Vec::new();
+    }
+    template_warnings_at(&At::root("", &new.0).part("spec"))
+}
+
+/// The same, only when the template changed.
 pub fn template_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let template = |object: &Object| object.0.get("spec").and_then(|spec| spec.get("template")).cloned();
     if old.is_some_and(|old| template(old) == template(new)) {
@@ -344,7 +353,7 @@ pub fn template_warnings_at(spec: &At<'_>) -> Vec<String> {
 }
 
 pub fn stateful_set_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
-    let mut warnings = template_warnings(new, old);
+    let mut warnings = generation_warnings(new, old);
     if At::root("", &new.0).part("spec").int("revisionHistoryLimit").is_some_and(|limit| limit < 0) {
         let what = "a negative value retains all historical revisions; a value >= 0 is recommended";
         warnings.push(format!("spec.revisionHistoryLimit: {what}"));

@@ -109,6 +109,13 @@ pub fn runtime_class(object: &Object) -> FieldErrors {
     errors
 }
 
+pub fn runtime_class_warnings(object: &Object) -> Vec<String> {
+    let root = At::root("", &object.0);
+    let scheduling = root.part("scheduling");
+    let old = scheduling.entries("nodeSelector").filter_map(|(key, _)| pod::old_node_label(key));
+    old.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
+}
+
 pub fn runtime_class_update(new: &Object, old: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     if new.0.get("handler") != old.0.get("handler") {

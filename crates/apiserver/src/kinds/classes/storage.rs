@@ -1,6 +1,7 @@
 //! What storage classes, drivers and attachments must keep.
 
 use crate::kinds::check::{At, IMMUTABLE, named};
+use crate::kinds::pod;
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -31,6 +32,18 @@ pub fn storage_class(object: &Object) -> FieldErrors {
         }
     }
     errors
+}
+
+pub fn storage_class_warnings(object: &Object) -> Vec<String> {
+    let root = At::root("", &object.0);
+    let mut warnings = Vec::new();
+    for term in root.items("allowedTopologies") {
+        for requirement in term.items("matchLabelExpressions") {
+            let old = pod::old_node_label(requirement.text("key"));
+            warnings.extend(old.map(|why| format!("{}: {why}", requirement.field("key"))));
+        }
+    }
+    warnings
 }
 
 fn unique(at: &At<'_>, list: &str, errors: &mut FieldErrors) {

@@ -19,4 +19,4 @@ pub use resources::{
 pub use scheduling::{node_selector, tolerations};
 pub use spec::{validate, validate_template};
 pub use volume::check_source;
-pub use warnings::warnings;
+pub use warnings::{old_node_label, warnings};

@@ -1,6 +1,8 @@
 //! What an author of pods should be told although it is accepted.
 
 use crate::kinds::check::At;
+use schema::quantity::nanos;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 const ANNOTATIONS: &[(&str, &str)] = &[
@@ -24,10 +26,32 @@ const VOLUMES: &[(&str, &str)] = &[
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
+const NODE_LABELS: &[(&str, &str)] = &[
+    ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
+    ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#,
+    ),
+    ("failure-domain.beta.kubernetes.io/zone", r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#),
+    ("beta.kubernetes.io/instance-type", r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
+    ("node-role.kubernetes.io/master", r#"use "node-role.kubernetes.io/control-plane" instead"#),
+];
+
+/// Why a label of nodes should not be asked for any more.
+pub fn old_node_label(key: &str) -> Option<&'static str> {
+    NODE_LABELS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why)
+}
+
 /// Warnings for a pod or a pod template; `at` is the one that has `metadata` and `spec`.
 pub fn warnings(at: &At<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let (metadata, spec) = (at.part("metadata"), at.part("spec"));
+    for (key, why) in spec.entries("nodeSelector").filter_map(|(key, _)| Some((key, old_node_label(key)?))) {
+        warnings.push(format!("{}[{key}]: {why}", spec.field("nodeSelector")));
+    }
     for (key, why) in ANNOTATIONS {
         if metadata.value("annotations").get(*key).is_some() {
             warnings.push(format!("{}[{key}]: {why}", metadata.field("annotations")));
@@ -43,7 +67,10 @@ pub fn warnings(at: &At<'_>) -> Vec<String> {
         warnings.push(format!("{}: invalid empty name \"\"", secret.field("name")));
     }
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        spec.items(list).for_each(|container| hidden_variables(&container, &mut warnings));
+        for container in spec.items(list) {
+            fractional_bytes(&container.part("resources"), &mut warnings);
+            hidden_variables(&container, &mut warnings);
+        }
     }
     ports(&spec, &mut warnings);
     if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
@@ -61,6 +88,19 @@ fn repeated(spec: &At<'_>, list: &str, key: &str, warnings: &mut Vec<String>) {
             warnings.push(format!("{}: duplicate {key} {value:?}", item.field(key)));
         } else {
             seen.push(value);
+        }
+    }
+}
+
+/// `100m` of memory is a tenth of a byte, and rarely what was meant.
+fn fractional_bytes(resources: &At<'_>, warnings: &mut Vec<String>) {
+    const BYTE: i128 = 1_000_000_000;
+    for (resource, list) in ["memory", "ephemeral-storage"].into_iter().flat_map(|r| [(r, "limits"), (r, "requests")]) {
+        let amount = resources.value(list).get(resource).and_then(Value::as_str).unwrap_or_default();
+        if nanos(amount).is_some_and(|n| n % BYTE != 0) {
+            let field = resources.field(list);
+            warnings
+                .push(format!("{field}[{resource}]: fractional byte value {amount:?} is invalid, must be an integer"));
         }
     }
 }
@@ -150,6 +190,20 @@ mod tests {
             warnings(&At::root("spec.template", template.as_object().unwrap())),
             [
                 "spec.template.spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_byte_and_an_old_label_are_told() {
+        let resources = json!({"limits": {"memory": "100m", "cpu": "100m"}});
+        let selector = json!({"beta.kubernetes.io/os": "linux"});
+        let pod = json!({"spec": {"nodeSelector": selector, "containers": [{"name": "c", "resources": resources}]}});
+        assert_eq!(
+            warnings(&At::root("", pod.as_object().unwrap())),
+            [
+                "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+                "spec.containers[0].resources.limits[memory]: fractional byte value \"100m\" is invalid, must be an integer",
             ]
         );
     }
