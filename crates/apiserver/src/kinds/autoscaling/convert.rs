@@ -8,101 +8,16 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// Where a field of a metric stands in v2, and its name in v1.
+/// Where a field of a metric stands in v2, and its name in v1; `{}` is the side: what should be (`target`) or what is (`current`).
 type Names = &'static [(&'static str, &'static str)];
 
-const SPECS: &[(&str, Names)] = &[
-    (
-        "object",
-        &[
-            ("/describedObject", "target"),
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "selector"),
-            ("/target/value", "targetValue"),
-            ("/target/averageValue", "averageValue"),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "selector"),
-            ("/target/averageValue", "targetAverageValue"),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("/name", "name"),
-            ("/target/averageUtilization", "targetAverageUtilization"),
-            ("/target/averageValue", "targetAverageValue"),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("/name", "name"),
-            ("/container", "container"),
-            ("/target/averageUtilization", "targetAverageUtilization"),
-            ("/target/averageValue", "targetAverageValue"),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "metricSelector"),
-            ("/target/value", "targetValue"),
-            ("/target/averageValue", "targetAverageValue"),
-        ],
-    ),
-];
-
-const STATUSES: &[(&str, Names)] = &[
-    (
-        "object",
-        &[
-            ("/describedObject", "target"),
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "selector"),
-            ("/current/value", "currentValue"),
-            ("/current/averageValue", "averageValue"),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "selector"),
-            ("/current/averageValue", "currentAverageValue"),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("/name", "name"),
-            ("/current/averageUtilization", "currentAverageUtilization"),
-            ("/current/averageValue", "currentAverageValue"),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("/name", "name"),
-            ("/container", "container"),
-            ("/current/averageUtilization", "currentAverageUtilization"),
-            ("/current/averageValue", "currentAverageValue"),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("/metric/name", "metricName"),
-            ("/metric/selector", "metricSelector"),
-            ("/current/value", "currentValue"),
-            ("/current/averageValue", "currentAverageValue"),
-        ],
-    ),
+#[rustfmt::skip]
+const SOURCES: &[(&str, Names)] = &[
+    ("object", &[("/describedObject", "target"), ("/metric/name", "metricName"), ("/metric/selector", "selector"), ("/{}/value", "{}Value"), ("/{}/averageValue", "averageValue")]),
+    ("pods", &[("/metric/name", "metricName"), ("/metric/selector", "selector"), ("/{}/averageValue", "{}AverageValue")]),
+    ("resource", &[("/name", "name"), ("/{}/averageUtilization", "{}AverageUtilization"), ("/{}/averageValue", "{}AverageValue")]),
+    ("containerResource", &[("/name", "name"), ("/container", "container"), ("/{}/averageUtilization", "{}AverageUtilization"), ("/{}/averageValue", "{}AverageValue")]),
+    ("external", &[("/metric/name", "metricName"), ("/metric/selector", "metricSelector"), ("/{}/value", "{}Value"), ("/{}/averageValue", "{}AverageValue")]),
 ];
 
 /// The metric that processors are busy this many percent of the time.
@@ -139,7 +54,7 @@ pub fn to_v1(object: &mut Object) {
         let others: Vec<Value> = metrics
             .iter()
             .filter(|metric| cpu_percent(metric, "target").is_none())
-            .map(|metric| renamed(metric, SPECS))
+            .map(|metric| renamed(metric, "target"))
             .collect();
         if !others.is_empty() {
             notes.push((METRICS, Value::Array(others)));
@@ -154,7 +69,7 @@ pub fn to_v1(object: &mut Object) {
             status.insert("currentCPUUtilizationPercentage".into(), percent.into());
         }
         if !metrics.is_empty() {
-            notes.push((CURRENT, metrics.iter().map(|metric| renamed(metric, STATUSES)).collect()));
+            notes.push((CURRENT, metrics.iter().map(|metric| renamed(metric, "current")).collect()));
         }
         if let Some(conditions) =
             status.remove("conditions").filter(|list| list.as_array().is_some_and(|l| !l.is_empty()))
@@ -172,15 +87,16 @@ pub fn to_v1(object: &mut Object) {
 }
 
 pub fn to_v2(object: &mut Object) {
-    let note = |object: &Object, key: &str| -> Option<Value> {
-        let text = object.meta().get("annotations")?.get(key)?.as_str()?;
-        meta::json::parse(text.as_bytes()).ok().map(|parsed| parsed.value)
+    let restore = |list: Value, side: &str| -> Option<Value> {
+        list.as_array()?.iter().map(|metric| metric.is_object().then(|| restored(metric, side))).collect()
     };
-    let mut metrics: Vec<Value> = array(note(object, METRICS)).iter().map(|m| restored(m, SPECS)).collect();
+    let specs = note(object, METRICS).and_then(|list| typed("MetricSpec", restore(list, "target")?));
     let behavior = note(object, BEHAVIOR).map(|value| recased(&value, u8::to_ascii_lowercase));
-    let current = note(object, CURRENT);
-    let conditions = note(object, CONDITIONS);
+    let behavior = behavior.and_then(|value| typed("HorizontalPodAutoscalerBehavior", value));
+    let statuses = note(object, CURRENT).and_then(|list| typed("MetricStatus", restore(list, "current")?));
+    let conditions = note(object, CONDITIONS).and_then(|list| typed("HorizontalPodAutoscalerCondition", list));
     if let Some(spec) = part(object, "spec") {
+        let mut metrics = array(specs);
         if let Some(percent) = spec.remove("targetCPUUtilizationPercentage").and_then(|value| value.as_i64()) {
             metrics.push(cpu(percent));
         }
@@ -188,27 +104,40 @@ pub fn to_v2(object: &mut Object) {
             metrics.push(cpu(super::CPU_UTILIZATION));
         }
         spec.insert("metrics".into(), metrics.into());
-        if let Some(behavior) = behavior.filter(Value::is_object) {
+        if let Some(behavior) = behavior {
             spec.insert("behavior".into(), behavior);
         }
     }
     if let Some(status) = part(object, "status") {
-        let percent = status.remove("currentCPUUtilizationPercentage");
-        let current = match current {
-            Some(Value::Array(list)) => Some(list.iter().map(|metric| restored(metric, STATUSES)).collect()),
-            _ => percent.map(|percent| {
-                let current = json!({"averageUtilization": percent});
-                json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
-            }),
-        };
-        if let Some(current) = current {
+        let percent = status.remove("currentCPUUtilizationPercentage").map(|percent| {
+            let current = json!({"averageUtilization": percent});
+            json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
+        });
+        if let Some(current) = statuses.or(percent) {
             status.insert("currentMetrics".into(), current);
         }
-        if let Some(conditions) = conditions.filter(Value::is_array) {
+        if let Some(conditions) = conditions {
             status.insert("conditions".into(), conditions);
         }
     }
     drop_notes(object);
+}
+
+/// What an annotation holds, if it can be read.
+fn note(object: &Object, key: &str) -> Option<Value> {
+    let text = object.meta().get("annotations")?.get(key)?.as_str()?;
+    meta::json::parse(text.as_bytes()).ok().map(|parsed| parsed.value)
+}
+
+/// A value of a v2 type, or a list of them; anybody can write an annotation, and what is no such value is not kept.
+fn typed(name: &str, mut value: Value) -> Option<Value> {
+    let facts = schema::Facts::builtin();
+    let ty = facts.named(&format!("autoscaling/v2.{name}"))?;
+    match &mut value {
+        Value::Array(list) => list.iter_mut().try_for_each(|item| schema::decode(facts, ty, item).map(drop)).ok()?,
+        other => schema::decode(facts, ty, other).map(drop).ok()?,
+    }
+    Some(value)
 }
 
 /// Whoever has annotations without these keeps them; none at all are not kept.
@@ -223,43 +152,49 @@ fn drop_notes(object: &mut Object) {
 }
 
 /// A v2 metric under v1's names.
-fn renamed(metric: &Value, table: &[(&str, Names)]) -> Value {
+fn renamed(metric: &Value, side: &str) -> Value {
     let mut out = json!({"type": metric["type"]});
-    for (source, names) in table {
+    for (source, names) in SOURCES {
         let Some(inner) = metric.get(*source) else { continue };
-        let fields = names.iter().filter_map(|(path, name)| Some(((*name).to_owned(), inner.pointer(path)?.clone())));
+        let fields = names.iter().filter_map(|(path, name)| {
+            let value = inner.pointer(&path.replace("{}", side))?;
+            Some((name.replace("{}", side), value.clone()))
+        });
         out[*source] = Value::Object(fields.collect());
     }
     out
 }
 
 /// A metric under v1's names as v2 has it; v1 did not say the type of a target.
-fn restored(metric: &Value, table: &[(&str, Names)]) -> Value {
+fn restored(metric: &Value, side: &str) -> Value {
     let mut out = json!({"type": metric["type"]});
-    for (source, names) in table {
+    for (source, names) in SOURCES {
         let Some(inner) = metric.get(*source) else { continue };
         let mut made = json!({});
         for (path, name) in *names {
-            let Some(value) = inner.get(*name) else { continue };
+            let Some(value) = inner.get(name.replace("{}", side)) else { continue };
             let mut slot = &mut made;
-            for step in path.trim_start_matches('/').split('/') {
+            for step in path.replace("{}", side).trim_start_matches('/').split('/') {
                 slot = &mut slot[step];
             }
             *slot = value.clone();
         }
-        if names.iter().any(|(path, _)| path.starts_with("/target/")) {
-            let has = |field: &str| made["target"].get(field).is_some();
-            let kind = match *source {
-                _ if has("averageUtilization") => "Utilization",
-                "object" if has("averageValue") => "AverageValue",
-                "object" | "external" if has("value") => "Value",
-                _ => "AverageValue",
-            };
-            made["target"]["type"] = kind.into();
+        if side == "target" {
+            made[side]["type"] = target_type(source, &made[side]).into();
         }
         out[*source] = made;
     }
     out
+}
+
+fn target_type(source: &str, target: &Value) -> &'static str {
+    let has = |field: &str| target.get(field).is_some();
+    match source {
+        _ if has("averageUtilization") => "Utilization",
+        "object" if has("averageValue") => "AverageValue",
+        "object" | "external" if has("value") => "Value",
+        _ => "AverageValue",
+    }
 }
 
 /// The annotation for the behavior has Go's names of the fields.
@@ -280,6 +215,7 @@ fn recased(value: &Value, case: fn(&u8) -> u8) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn full() -> Object {
         let metrics = json!([
@@ -293,7 +229,7 @@ mod tests {
         let object = json!({"metadata": {"name": "a", "annotations": {"x": "1"}},
             "spec": {"maxReplicas": 3, "metrics": metrics, "behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 5}]}}},
             "status": {"currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40, "averageValue": "1"}}}],
-                "conditions": [{"type": "AbleToScale", "status": "True"}]}});
+                "conditions": [{"type": "AbleToScale", "status": "True", "lastTransitionTime": null}]}});
         Object::from_value(object).unwrap()
     }
 
@@ -306,6 +242,54 @@ mod tests {
         assert!(object.0["spec"].get("metrics").is_none());
         to_v2(&mut object);
         assert_eq!(object, full());
+    }
+
+    #[test]
+    fn annotations_that_are_no_metrics_are_not_kept() {
+        for text in
+            ["", "{", "[1]", r#"[{"type": 5}]"#, r#"[{"type": "Pods", "pods": {"targetAverageValue": "x"}}]"#, "null"]
+        {
+            let annotations = json!({METRICS: text, BEHAVIOR: text, CURRENT: text, CONDITIONS: text});
+            let object = json!({"metadata": {"annotations": annotations}, "spec": {"maxReplicas": 1}});
+            let mut object = Object::from_value(object).unwrap();
+            to_v2(&mut object);
+            assert_eq!(object.0["spec"], json!({"maxReplicas": 1, "metrics": [cpu(80)]}), "{text}");
+            assert_eq!((&object.0["status"], object.meta().len()), (&json!({}), 0), "{text}");
+        }
+    }
+
+    /// Metrics as they are stored, the one v1 knows at the end.
+    fn metrics() -> impl Strategy<Value = Vec<Value>> {
+        let target = prop_oneof![
+            (1..100u32).prop_map(|n| json!({"type": "AverageValue", "averageValue": n.to_string()})),
+            (1..100u32).prop_map(|n| json!({"type": "Value", "value": n.to_string()})),
+        ];
+        let average = (1..100u32).prop_map(|n| json!({"type": "AverageValue", "averageValue": n.to_string()}));
+        let metric = prop_oneof![
+            average.clone().prop_map(|t| json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": t}})),
+            average.prop_map(|t| json!({"type": "Resource", "resource": {"name": "cpu", "target": t}})),
+            target.clone().prop_map(|t| json!({"type": "External", "external": {"metric": {"name": "m"}, "target": t}})),
+            target.prop_map(|t| {
+                let described = json!({"kind": "K", "name": "n"});
+                json!({"type": "Object", "object": {"describedObject": described, "metric": {"name": "m"}, "target": t}})
+            }),
+        ];
+        (proptest::collection::vec(metric, 0..4), 1..100i64).prop_map(|(mut list, percent)| {
+            list.push(cpu(percent));
+            list
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_metrics_survive_the_way_there_and_back(metrics in metrics()) {
+            let object = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "metrics": metrics}, "status": {}});
+            let stored = Object::from_value(object).unwrap();
+            let mut object = stored.clone();
+            to_v1(&mut object);
+            to_v2(&mut object);
+            prop_assert_eq!(object, stored);
+        }
     }
 
     #[test]
