@@ -5,6 +5,7 @@ use super::{scheduling, volume};
 use crate::kinds::check::{At, ip, named};
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::{Map, Value};
+use std::collections::{BTreeSet, HashSet};
 
 /// The rules of a pod.
 pub fn validate(object: &Object) -> FieldErrors {
@@ -49,7 +50,7 @@ pub fn validate_template(path: &str, template: &Map<String, Value>) -> FieldErro
 /// `pod_name` is empty in a template.
 fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
     let volumes = volume::volumes(spec, pod_name, errors);
-    let claims: Vec<&str> = spec.items("resourceClaims").map(|claim| claim.text("name")).collect();
+    let claims: BTreeSet<&str> = spec.items("resourceClaims").map(|claim| claim.text("name")).collect();
     resource_claims(spec, errors);
     let pod = Pod {
         volumes: &volumes,
@@ -96,10 +97,11 @@ fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
 }
 
 fn resource_claims(spec: &At<'_>, errors: &mut FieldErrors) {
-    for (i, claim) in spec.items("resourceClaims").enumerate() {
+    let mut names = HashSet::new();
+    for claim in spec.items("resourceClaims") {
         let name = claim.text("name");
         if claim.required("name", errors) {
-            if spec.items("resourceClaims").take(i).any(|other| other.text("name") == name) {
+            if !names.insert(name) {
                 errors.push(FieldError::duplicate(claim.field("name"), name));
             }
             claim.named("name", name::dns1123_label, errors);
@@ -154,7 +156,8 @@ fn security_context(spec: &At<'_>, errors: &mut FieldErrors) {
 fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
     const RULE: &str = "must have at most 253 characters and match regex \
         ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-    for (i, sysctl) in at.items("sysctls").enumerate() {
+    let mut names = HashSet::new();
+    for sysctl in at.items("sysctls") {
         let name = sysctl.text("name");
         let word = |part: &str| {
             let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
@@ -163,9 +166,10 @@ fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
         if !sysctl.required("name", errors) {
             continue;
         }
+        let first = names.insert(name);
         if name.len() > 253 || !name.split(['.', '/']).all(word) {
             sysctl.invalid("name", RULE, errors);
-        } else if at.items("sysctls").take(i).any(|other| other.text("name") == name) {
+        } else if !first {
             errors.push(FieldError::duplicate(sysctl.field("name"), name));
         }
         if spec.flag("hostNetwork") && name.starts_with("net.") {
@@ -226,10 +230,11 @@ fn search_path(value: &str) -> Vec<String> {
 }
 
 fn scheduling_gates(spec: &At<'_>, errors: &mut FieldErrors) {
-    for (i, gate) in spec.items("schedulingGates").enumerate() {
+    let mut names = HashSet::new();
+    for gate in spec.items("schedulingGates") {
         let name = gate.text("name");
         named(&gate.path(), name, name::qualified_name, errors);
-        if spec.items("schedulingGates").take(i).any(|other| other.text("name") == name) {
+        if !names.insert(name) {
             errors.push(FieldError::duplicate(gate.path(), name));
         }
     }
