@@ -249,3 +249,105 @@ fn host_users(spec: &At<'_>, errors: &mut FieldErrors) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn findings(spec: Value) -> Vec<String> {
+        let mut object = Object::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+        super::super::default_pod(&mut object);
+        validate(&object).iter().map(ToString::to_string).collect()
+    }
+
+    /// A pod that is fine but for the given fields of its only container.
+    fn container(mut fields: Value) -> Value {
+        fields["name"] = "c".into();
+        fields["image"] = "x".into();
+        json!({"containers": [fields], "volumes": [{"name": "v"}]})
+    }
+
+    #[test]
+    fn a_plain_pod_is_fine() {
+        assert!(findings(container(json!({}))).is_empty());
+        let full = json!({"ports": [{"containerPort": 80, "name": "http"}], "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}],
+            "livenessProbe": {"httpGet": {"port": "http"}}, "resources": {"limits": {"cpu": "1"}}});
+        assert!(findings(container(full)).is_empty());
+    }
+
+    #[test]
+    fn every_rule_names_its_field() {
+        for (spec, finding) in [
+            (json!({"containers": []}), "spec.containers: Required value"),
+            (
+                container(json!({"imagePullPolicy": "Often"})),
+                "spec.containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+            ),
+            (
+                container(json!({"ports": [{"containerPort": 70000}]})),
+                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+            ),
+            (
+                container(json!({"volumeMounts": [{"name": "w", "mountPath": "/w"}]})),
+                "spec.containers[0].volumeMounts[0].name: Not found: \"w\"",
+            ),
+            (
+                container(json!({"env": [{"name": "A=B"}]})),
+                "spec.containers[0].env[0].name: Invalid value: \"A=B\": a valid environment variable name must consist only of printable ASCII characters other than '='",
+            ),
+            (
+                container(json!({"livenessProbe": {"exec": {"command": ["x"]}, "successThreshold": 2}})),
+                "spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1",
+            ),
+            (
+                container(json!({"readinessProbe": {}})),
+                "spec.containers[0].readinessProbe: Required value: must specify a handler type",
+            ),
+            (
+                container(json!({"lifecycle": {"preStop": {"exec": {}}}})),
+                "spec.containers[0].lifecycle.preStop.exec.command: Required value",
+            ),
+            (
+                container(json!({"securityContext": {"runAsUser": -1}})),
+                "spec.containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+            ),
+        ] {
+            assert_eq!(findings(spec), [finding]);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_among_all_containers() {
+        let named = |name: &str| json!({"name": name, "image": "x"});
+        let spec = json!({"containers": [named("a"), named("a")], "initContainers": [named("a")]});
+        assert_eq!(
+            findings(spec),
+            ["spec.containers[1].name: Duplicate value: \"a\"", "spec.initContainers[0].name: Duplicate value: \"a\""]
+        );
+    }
+
+    #[test]
+    fn a_volume_has_one_source() {
+        let spec = json!({"containers": [{"name": "c", "image": "x"}],
+            "volumes": [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, {"name": "w", "configMap": {}}]});
+        assert_eq!(
+            findings(spec),
+            [
+                "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
+                "spec.volumes[1].configMap.name: Required value"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_template_is_told_at_its_own_path() {
+        let template = json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"containers": [{"name": "c"}]}});
+        let mut template = template.as_object().unwrap().clone();
+        super::super::default_template(&mut template);
+        let found: Vec<String> =
+            validate_template("spec.template", &template).iter().map(|e| e.field.clone()).collect();
+        assert_eq!(found, ["spec.template.labels", "spec.template.spec.containers[0].image"]);
+    }
+}
