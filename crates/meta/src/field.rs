@@ -1,6 +1,7 @@
 //! Validation findings: which field, what is wrong with it, in the words Kubernetes users know.
 
 use serde_json::Value;
+use std::collections::HashSet;
 use std::fmt;
 
 pub type FieldErrors = Vec<FieldError>;
@@ -165,13 +166,9 @@ pub fn quoted(text: &str) -> String {
 
 /// Several findings as one line: a single one stands alone, more are bracketed.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut unique: Vec<String> = Vec::with_capacity(errors.len());
-    for e in errors {
-        let line = e.to_string();
-        if !unique.contains(&line) {
-            unique.push(line);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut unique: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    unique.retain(|line| seen.insert(line.clone()));
     if unique.len() == 1 { unique.remove(0) } else { format!("[{}]", unique.join(", ")) }
 }
 

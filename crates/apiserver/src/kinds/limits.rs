@@ -138,11 +138,14 @@ pub fn quota_validate(object: &Object) -> FieldErrors {
     let spec = root.part("spec");
     quota_resources(&spec, "hard", &mut errors);
     let scopes: Vec<&str> = spec.texts("scopes").collect();
-    for scope in &scopes {
+    let mut seen = BTreeSet::new();
+    for scope in scopes.iter().filter(|scope| seen.insert(**scope)) {
         if !SCOPES.contains(scope) {
             spec.invalid("scopes", "unsupported scope", &mut errors);
         }
-        for (resource, _) in spec.entries("hard").filter(|(resource, _)| is_quota_resource(resource)) {
+        let limited =
+            spec.entries("hard").filter(|(resource, _)| SCOPES.contains(scope) && is_quota_resource(resource));
+        for (resource, _) in limited {
             if !covers(scope, resource) {
                 spec.invalid("scopes", "unsupported scope applied to resource", &mut errors);
             }

@@ -234,12 +234,13 @@ pub fn addresses(spec: &At<'_>) -> FieldErrors {
         _ => {}
     }
     let families: Vec<&str> = spec.texts("ipFamilies").collect();
+    let mut seen = HashSet::new();
     for (i, family) in families.iter().enumerate() {
         let field = format!("spec.ipFamilies[{i}]");
         if !["IPv4", "IPv6"].contains(family) {
             errors.push(FieldError::not_supported(field.clone(), *family, &["IPv4", "IPv6"]));
         }
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errors.push(FieldError::duplicate(field, *family));
         }
     }

@@ -91,7 +91,7 @@ pub fn runtime_class(object: &Object) -> FieldErrors {
     named("handler", root.text("handler"), name::dns1123_label, &mut errors);
     if let Some(overhead) = root.child("overhead") {
         let limits = serde_json::Map::from_iter([("limits".to_owned(), overhead.value("podFixed").clone())]);
-        pod::check_resources(&At::root("overhead", &limits), &[], &mut errors);
+        pod::check_resources(&At::root("overhead", &limits), &Default::default(), &mut errors);
     }
     let Some(scheduling) = root.child("scheduling") else { return errors };
     scheduling.labels("nodeSelector", &mut errors);

@@ -81,13 +81,11 @@ pub fn warnings(at: &At<'_>) -> Vec<String> {
 }
 
 fn repeated(spec: &At<'_>, list: &str, key: &str, warnings: &mut Vec<String>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for item in spec.items(list) {
         let value = item.text(key);
-        if seen.contains(&value) {
+        if !seen.insert(value) {
             warnings.push(format!("{}: duplicate {key} {value:?}", item.field(key)));
-        } else {
-            seen.push(value);
         }
     }
 }
@@ -124,6 +122,9 @@ fn hidden_variables(container: &At<'_>, warnings: &mut Vec<String>) {
     }
 }
 
+/// A port is compared with so many others of its number: who repeats it more often has been told.
+const MOST: usize = 4;
+
 struct Port<'a> {
     path: String,
     name: &'a str,
@@ -141,7 +142,7 @@ fn ports(spec: &At<'_>, warnings: &mut Vec<String>) {
     let ports: Vec<Port<'_>> = containers.iter().flat_map(|container| container.items("ports").map(port)).collect();
     for port in &ports {
         let same = seen.entry(port.inner).or_default();
-        for other in same.iter() {
+        for other in same.iter().take(MOST) {
             let ((number, ip), (other_number, other_ip)) = (port.host, other.host);
             let how = if port.host == other.host {
                 "duplicate"
