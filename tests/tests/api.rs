@@ -1,6 +1,8 @@
 //! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/cluster.rs"]
+mod cluster;
 #[path = "api/concurrency.rs"]
 mod concurrency;
 #[path = "api/custom.rs"]
@@ -23,10 +25,13 @@ mod lists;
 mod objects;
 #[path = "api/watches.rs"]
 mod watches;
+#[path = "api/workloads.rs"]
+mod workloads;
 
 fn main() {
     muster_tests::runner::main(
         [
+            cluster::cases(),
             concurrency::cases(),
             custom::cases(),
             definitions::cases(),
@@ -38,6 +43,7 @@ fn main() {
             lists::cases(),
             objects::cases(),
             watches::cases(),
+            workloads::cases(),
         ]
         .concat(),
     );

@@ -4,6 +4,7 @@ mod actions;
 pub mod audit;
 mod backup;
 mod body;
+mod bootstrap;
 mod connect;
 mod decode;
 mod definitions;
@@ -132,6 +133,7 @@ impl Api {
     pub async fn run_controllers(&self) -> Result<(), Status> {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
+        bootstrap::priority_classes(&self.inner).await?;
         services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();

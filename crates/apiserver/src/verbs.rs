@@ -18,6 +18,9 @@ use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Key, Range};
 
+const ORPHANED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+                        them or set propagationPolicy=Orphan to suppress this warning";
+
 /// One authorised request for a resource.
 pub struct Call<'a> {
     pub api: &'a Inner,
@@ -110,7 +113,18 @@ impl Call<'_> {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         let stored = self.api.create(&self.kind, self.namespace, decoded.object, options.dry_run).await?;
+        self.remark(&stored, None)?;
         Ok(self.answer(201, &stored))
+    }
+
+    /// Adds what the kind has to say of an object that was accepted.
+    fn remark(&self, stored: &Stored, old: Option<&Object>) -> Result<(), Status> {
+        if let Some(warnings) = self.kind.behaviour.warnings {
+            let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
+            let told = warnings(&object, old);
+            self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+        }
+        Ok(())
     }
 
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
@@ -148,15 +162,25 @@ impl Call<'_> {
             return self.create_by_update(decoded.object, options.dry_run).await;
         }
         let desired = decoded.object;
+        let mut old = None;
         let stored = self
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 self.check_uid(current, &desired)?;
                 self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
+                old = self.remembered(part, current);
                 Ok(desired.clone())
             })
             .await?;
+        if let Some(old) = old {
+            self.remark(&stored, Some(&old))?;
+        }
         Ok(self.answer(200, &stored))
+    }
+
+    /// The object before an update, when its kind compares.
+    fn remembered(&self, part: Part, current: &Object) -> Option<Object> {
+        (part == Part::Main && self.kind.behaviour.warnings.is_some()).then(|| current.clone())
     }
 
     /// A uid in the body of an update means: only if it is still that object.
@@ -185,15 +209,20 @@ impl Call<'_> {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
         }
+        let mut old = None;
         let stored = self
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
                 self.warn([found, self.kind.advice(&desired, Some(current))].concat());
                 self.check_patched(current, &desired)?;
+                old = self.remembered(part, current);
                 Ok(desired)
             })
             .await?;
+        if let Some(old) = old {
+            self.remark(&stored, Some(&old))?;
+        }
         Ok(self.answer(200, &stored))
     }
 
@@ -214,6 +243,9 @@ impl Call<'_> {
 
     async fn delete(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = self.delete_options(body)?;
+        if self.kind.kind == "Job" && options.propagation.is_none() {
+            self.warn(vec![ORPHANED.to_owned()]);
+        }
         match self.api.delete(&self.kind, self.namespace, self.name, &options).await? {
             Deleted::Marked(stored) => Ok(self.answer(200, &stored)),
             Deleted::Gone(stored) if self.kind.behaviour.returns_deleted => Ok(self.answer(200, &stored)),
