@@ -2,7 +2,7 @@
 
 use crate::Inner;
 use crate::body::Body;
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{Kind, Registry, Subresource};
 use crate::render;
 use auth::Authorized;
 use bytes::Bytes;
@@ -168,22 +168,27 @@ fn group(name: &str, versions: &[&str]) -> Value {
 /// The old form: one entry for the resource and one for each subresource.
 fn legacy(kind: &Kind) -> Vec<Value> {
     let mut main = json!({"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
-        "kind": kind.kind, "verbs": kind.verbs(), "storageVersionHash": storage_hash(kind)});
+        "kind": kind.kind, "verbs": kind.verbs()});
+    if kind.action.is_none() {
+        main["storageVersionHash"] = storage_hash(kind).into();
+    }
     if !kind.short_names.is_empty() {
         main["shortNames"] = json!(kind.short_names);
     }
     if !kind.categories.is_empty() {
         main["categories"] = json!(kind.categories);
     }
-    let subresource = |sub: &str| {
-        json!({"name": format!("{}/{sub}", kind.plural), "singularName": "", "namespaced": kind.namespaced,
-            "kind": kind.kind, "verbs": sub_verbs(sub)})
+    let subresource = |sub: &Subresource| {
+        let mut out = json!({"name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
+            "namespaced": kind.namespaced, "kind": kind.kind, "verbs": sub.verbs});
+        if let Some(body) = sub.body {
+            out["group"] = body.group.into();
+            out["version"] = body.version.into();
+            out["kind"] = body.kind.into();
+        }
+        out
     };
-    std::iter::once(main).chain(kind.subresources().map(subresource)).collect()
-}
-
-pub(crate) fn sub_verbs(sub: &str) -> &'static [&'static str] {
-    if sub == "finalize" { &["update"] } else { &["get", "patch", "update"] }
+    std::iter::once(main).chain(kind.subresources.iter().map(subresource)).collect()
 }
 
 fn storage_hash(kind: &Kind) -> String {
@@ -220,10 +225,14 @@ fn aggregated_resource(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         out["categories"] = json!(kind.categories);
     }
-    let subresources: Vec<Value> = kind
-        .subresources()
-        .map(|sub| json!({"subresource": sub, "responseKind": response, "verbs": sub_verbs(sub)}))
-        .collect();
+    let subresource = |sub: &Subresource| {
+        let response = match sub.body {
+            Some(body) => json!({"group": body.group, "version": body.version, "kind": body.kind}),
+            None => response.clone(),
+        };
+        json!({"subresource": sub.name, "responseKind": response, "verbs": sub.verbs})
+    };
+    let subresources: Vec<Value> = kind.subresources.iter().map(subresource).collect();
     if !subresources.is_empty() {
         out["subresources"] = subresources.into();
     }

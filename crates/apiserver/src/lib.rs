@@ -1,5 +1,6 @@
 //! The Kubernetes API as one service: negotiation, discovery, verbs, watch, garbage collection, and the listeners that serve it.
 
+mod actions;
 pub mod audit;
 mod backup;
 mod body;
@@ -18,6 +19,7 @@ mod path;
 mod read;
 mod render;
 mod router;
+mod scale;
 pub mod serve;
 mod verbs;
 mod watch;

@@ -3,7 +3,7 @@
 use crate::Inner;
 use crate::body::Body;
 use crate::discovery::{cached, digest, etag};
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{self, Kind, Registry};
 use crate::render;
 use auth::Authorized;
 use bytes::Bytes;
@@ -115,12 +115,12 @@ fn resources(registry: &Registry) -> Vec<Resource<'_>> {
 }
 
 fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {
-    let entry = |name: &'static str| Subresource {
-        name,
-        group: &kind.group,
-        version: &kind.version,
-        kind: &kind.kind,
-        verbs: crate::discovery::sub_verbs(name),
+    let entry = |sub: &'_ kinds::Subresource| Subresource {
+        name: sub.name,
+        group: sub.body.map_or(&kind.group, |b| b.group),
+        version: sub.body.map_or(&kind.version, |b| b.version),
+        kind: sub.body.map_or(&kind.kind, |b| b.kind),
+        verbs: sub.verbs,
     };
-    kind.subresources().map(entry).collect()
+    kind.subresources.iter().map(entry).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
+use crate::kinds::Endpoint;
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
@@ -177,12 +178,10 @@ impl Inner {
             .filter(|kind| kind.namespaced || target.namespace.is_empty())
             .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
             .ok_or_else(Status::no_such_resource)?;
-        let part = match target.subresource.as_str() {
-            "" => Part::Main,
-            sub if !kind.subresources().any(|s| s == sub) => return Err(Status::no_such_resource()),
-            "status" => Part::Status,
-            "finalize" => Part::Finalize,
-            _ => return Err(Status::no_such_resource()),
+        let endpoint = match (target.subresource.as_str(), kind.action) {
+            ("", None) => &Endpoint::Object(Part::Main),
+            ("", Some(action)) => &Endpoint::Action(action),
+            (name, _) => &kind.subresource(name).ok_or_else(Status::no_such_resource)?.endpoint,
         };
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {
@@ -203,7 +202,7 @@ impl Inner {
             kind: kind.clone(),
             namespace: &target.namespace,
             name: &target.name,
-            part,
+            endpoint,
             query,
             headers: &parts.headers,
             answer,

@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::decode;
-use crate::kinds::Kind;
+use crate::kinds::{Endpoint, Kind};
 use crate::negotiate::{self, Answer, Encoding, Form};
 use crate::objects::{Deleted, Part, Stored};
 use crate::path::Verb;
@@ -26,7 +26,7 @@ pub struct Call<'a> {
     pub kind: Arc<Kind>,
     pub namespace: &'a str,
     pub name: &'a str,
-    pub part: Part,
+    pub endpoint: &'a Endpoint,
     pub query: Query<'a>,
     pub headers: &'a HeaderMap,
     pub answer: Answer,
@@ -44,11 +44,17 @@ impl Call<'_> {
 
     async fn dispatch(&self, verb: Verb, body: Bytes) -> Result<Response<Body>, Status> {
         tracing::trace!(user = %self.proof.user().name, verb = verb.as_str(), resource = %self.kind.resource(), "call");
-        match (verb, self.part) {
+        let part = match self.endpoint {
+            Endpoint::Object(part) => *part,
+            Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
+            Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
+            Endpoint::Action(_) => return Err(Status::method_not_allowed()),
+        };
+        match (verb, part) {
             (Verb::Get, _) => self.get().await,
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
-            (Verb::Update, _) => self.update(&body).await,
-            (Verb::Patch, _) => self.patch(&body).await,
+            (Verb::Update, _) => self.update(part, &body).await,
+            (Verb::Patch, _) => self.patch(part, &body).await,
             (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,
@@ -62,7 +68,7 @@ impl Call<'_> {
         self.kind.key(self.namespace, self.name)
     }
 
-    fn warn(&self, warnings: Vec<String>) {
+    pub fn warn(&self, warnings: Vec<String>) {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }
 
@@ -104,7 +110,7 @@ impl Call<'_> {
         ))
     }
 
-    fn check_name(&self, object: &Object) -> Result<(), Status> {
+    pub fn check_name(&self, object: &Object) -> Result<(), Status> {
         match object.name() {
             "" => Err(Status::bad_request(format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -118,20 +124,20 @@ impl Call<'_> {
         }
     }
 
-    async fn update(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+    async fn update(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
         self.warn(decoded.warnings);
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
-        if missing && self.part == Part::Main && self.kind.behaviour.create_on_update {
+        if missing && part == Part::Main && self.kind.behaviour.create_on_update {
             return self.create_by_update(decoded.object, options.dry_run).await;
         }
         let desired = decoded.object;
         let stored = self
             .api
-            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
+            .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 self.check_uid(current, &desired)?;
                 Ok(desired.clone())
             })
@@ -140,7 +146,7 @@ impl Call<'_> {
     }
 
     /// A uid in the body of an update means: only if it is still that object.
-    fn check_uid(&self, current: &Object, desired: &Object) -> Result<(), Status> {
+    pub fn check_uid(&self, current: &Object, desired: &Object) -> Result<(), Status> {
         let (asked, is) = (desired.uid(), current.uid());
         if asked.is_empty() || asked == is {
             return Ok(());
@@ -158,7 +164,7 @@ impl Call<'_> {
         Ok(self.answer(201, &stored))
     }
 
-    async fn patch(&self, body: &[u8]) -> Result<Response<Body>, Status> {
+    async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
         let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
         if options.force {
@@ -167,7 +173,7 @@ impl Call<'_> {
         }
         let stored = self
             .api
-            .update(&self.kind, self.namespace, self.name, self.part, options.dry_run, |current| {
+            .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
                 self.warn(found);
                 self.check_patched(current, &desired)?;
@@ -245,7 +251,7 @@ impl Call<'_> {
     }
 
     /// A value that is not one of the kind's objects, in the asked encoding.
-    fn plain(&self, code: u16, value: &serde_json::Value) -> Response<Body> {
+    pub fn plain(&self, code: u16, value: &serde_json::Value) -> Response<Body> {
         let mut out = Vec::new();
         render::write(&mut out, value);
         let encoding = if self.answer.form == Form::Whole { self.answer.encoding } else { Encoding::Json };

@@ -1,6 +1,6 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, Kind, StoredAs, columns, metadata, rules};
+use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, metadata, rules};
 use store::Collection;
 
 struct Row {
@@ -17,7 +17,7 @@ struct Row {
 }
 
 /// What most kinds do; rows state only what they do otherwise.
-const PLAIN: Behaviour = Behaviour {
+pub const PLAIN: Behaviour = Behaviour {
     name: metadata::subdomain,
     generation: false,
     status: false,
@@ -39,7 +39,7 @@ const PLAIN: Behaviour = Behaviour {
 static NAMESPACE: Behaviour = Behaviour {
     name: metadata::label,
     status: true,
-    subresources: &["finalize"],
+    subresources: &[FINALIZE],
     selectable: &[("status.phase", "status.phase")],
     deletes_collection: false,
     columns: columns::NAMESPACE,
@@ -168,6 +168,14 @@ pub fn kinds() -> Vec<Kind> {
             collection: Collection::new(row.collection),
             stored_as: row.stored_as.map(|make| make()),
             behaviour: row.behaviour,
+            subresources: row
+                .behaviour
+                .subresources
+                .iter()
+                .chain(row.behaviour.status.then_some(&STATUS))
+                .cloned()
+                .collect(),
+            action: None,
         })
         .collect()
 }

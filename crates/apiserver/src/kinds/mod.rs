@@ -7,10 +7,12 @@ mod rules;
 
 pub use builtin::SEALED;
 
+use crate::objects::Part;
 use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Attrs, Collection, Key};
@@ -30,6 +32,82 @@ pub struct Kind {
     /// How its objects are stored when that is not how they are served.
     pub stored_as: Option<StoredAs>,
     pub behaviour: &'static Behaviour,
+    pub subresources: Vec<Subresource>,
+    /// Nothing is stored: a POST does this and answers.
+    pub action: Option<Action>,
+}
+
+/// An endpoint below an object, e.g. `status`.
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    pub name: &'static str,
+    pub endpoint: Endpoint,
+    /// The kind of its bodies, when that is not the object's own.
+    pub body: Option<GroupVersionKind>,
+    pub verbs: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupVersionKind {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+}
+
+/// What a path leads to.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// The object, or a part of it in the object's own shape.
+    Object(Part),
+    /// How many there should be and are, as a `Scale`.
+    Scale(ScalePaths),
+    Action(Action),
+}
+
+/// Where a kind keeps what a `Scale` shows; dotted paths without a leading dot.
+#[derive(Clone, Debug)]
+pub struct ScalePaths {
+    pub replicas: Cow<'static, str>,
+    pub current: Cow<'static, str>,
+    pub selector: ScaleSelector,
+}
+
+#[derive(Clone, Debug)]
+pub enum ScaleSelector {
+    None,
+    /// A LabelSelector in `spec.selector`.
+    Spec,
+    /// The selector's text form stands at this path.
+    Text(String),
+}
+
+/// What a POST does that does not store its body as an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {}
+
+pub const STATUS: Subresource = Subresource {
+    name: "status",
+    endpoint: Endpoint::Object(Part::Status),
+    body: None,
+    verbs: &["get", "patch", "update"],
+};
+
+pub const FINALIZE: Subresource =
+    Subresource { name: "finalize", endpoint: Endpoint::Object(Part::Finalize), body: None, verbs: &["update"] };
+
+impl Subresource {
+    pub const fn scale(paths: ScalePaths) -> Self {
+        Self {
+            name: "scale",
+            endpoint: Endpoint::Scale(paths),
+            body: Some(GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" }),
+            verbs: &["get", "patch", "update"],
+        }
+    }
+
+    pub const fn action(name: &'static str, action: Action, body: GroupVersionKind) -> Self {
+        Self { name, endpoint: Endpoint::Action(action), body: Some(body), verbs: &["create"] }
+    }
 }
 
 /// Another group-version is the stored form; top-level fields are renamed on the way.
@@ -47,8 +125,8 @@ pub struct Behaviour {
     pub generation: bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
-    /// Further subresources, e.g. `finalize`.
-    pub subresources: &'static [&'static str],
+    /// Subresources besides `status`.
+    pub subresources: &'static [Subresource],
     /// PUT creates what does not exist.
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
@@ -72,6 +150,25 @@ pub struct Behaviour {
 }
 
 impl Kind {
+    /// The kind of a body that is not itself stored, as far as decoding needs to know it.
+    pub fn of_body(body: GroupVersionKind) -> Self {
+        Self {
+            group: body.group.into(),
+            version: body.version.into(),
+            kind: body.kind.into(),
+            plural: String::new(),
+            singular: String::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: false,
+            collection: Collection::new(""),
+            stored_as: None,
+            behaviour: &builtin::PLAIN,
+            subresources: Vec::new(),
+            action: None,
+        }
+    }
+
     pub fn resource(&self) -> GroupResource<'_> {
         GroupResource { group: &self.group, resource: &self.plural }
     }
@@ -92,16 +189,17 @@ impl Kind {
     }
 
     pub fn verbs(&self) -> &'static [&'static str] {
-        if self.behaviour.deletes_collection {
+        if self.action.is_some() {
+            &["create"]
+        } else if self.behaviour.deletes_collection {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         } else {
             &["create", "delete", "get", "list", "patch", "update", "watch"]
         }
     }
 
-    pub fn subresources(&self) -> impl Iterator<Item = &'static str> {
-        let status = self.behaviour.status.then_some("status");
-        self.behaviour.subresources.iter().copied().chain(status)
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
     }
 
     /// The stored form of an object as this kind serves it.
@@ -207,7 +305,7 @@ impl Registry {
             by_plural.entry(kind.plural.clone()).or_default().push(kind.clone());
         }
         // The kind that is stored as it is served speaks for the collection.
-        let stored = kinds.iter().filter(|k| k.stored_as.is_none());
+        let stored = kinds.iter().filter(|k| k.stored_as.is_none() && k.action.is_none());
         let by_collection = stored.map(|k| (k.collection.clone(), k.clone())).collect();
         Self { kinds, by_plural, by_collection }
     }
@@ -232,7 +330,7 @@ impl Registry {
 
     /// One kind per collection.
     pub fn stored(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.kinds.iter().filter(|k| k.stored_as.is_none())
+        self.kinds.iter().filter(|k| k.stored_as.is_none() && k.action.is_none())
     }
 
     pub fn groups(&self) -> Vec<(&str, Vec<&str>)> {

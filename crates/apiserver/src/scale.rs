@@ -1,0 +1,131 @@
+//! The `scale` subresource: any kind with replicas seen as an autoscaling/v1 Scale.
+
+use crate::body::Body;
+use crate::kinds::{GroupVersionKind, Kind, ScalePaths, ScaleSelector};
+use crate::objects::{Part, Stored};
+use crate::patch::Patch;
+use crate::path::Verb;
+use crate::verbs::Call;
+use crate::{decode, negotiate};
+use http::Response;
+use meta::options::{Version, WriteOptions};
+use meta::selector::LabelSelector;
+use meta::{FieldError, Object, Status};
+use serde_json::{Map, Value, json};
+
+const SCALE: GroupVersionKind = GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" };
+
+impl Call<'_> {
+    pub async fn scale(&self, verb: Verb, paths: &ScalePaths, body: &[u8]) -> Result<Response<Body>, Status> {
+        let kind = Kind::of_body(SCALE);
+        let stored = match verb {
+            Verb::Get => {
+                let version = Version::parse(self.query.get("resourceVersion").unwrap_or_default())?;
+                self.fresh(version).await?;
+                let entry = self.api.store.get(&self.key());
+                entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?.into()
+            }
+            Verb::Update => {
+                let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+                let content = negotiate::content(self.headers)?;
+                let decoded = decode::object(&kind, content, body, options.field_validation)?;
+                self.warn(decoded.warnings);
+                self.check_name(&decoded.object)?;
+                self.rescale(paths, options.dry_run, |_| Ok(decoded.object.clone())).await?
+            }
+            Verb::Patch => {
+                let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+                let patch = Patch::parse(negotiate::media_type(self.headers), body)?;
+                self.rescale(paths, options.dry_run, |scale| {
+                    let (desired, warnings) = patch.apply(&kind, scale, options.field_validation)?;
+                    self.warn(warnings);
+                    Ok(desired)
+                })
+                .await?
+            }
+            _ => return Err(Status::method_not_allowed()),
+        };
+        let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
+        Ok(self.plain(200, &Value::Object(paths.view(&object).0)))
+    }
+
+    async fn rescale(
+        &self,
+        paths: &ScalePaths,
+        dry_run: bool,
+        change: impl Fn(&Object) -> Result<Object, Status>,
+    ) -> Result<Stored, Status> {
+        let change = |current: &Object| {
+            let desired = change(&paths.view(current))?;
+            self.check_uid(current, &desired)?;
+            let replicas = at(&desired.0, "spec.replicas").and_then(Value::as_i64).unwrap_or_default();
+            if replicas < 0 {
+                let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+                return Err(Status::invalid(SCALE.group, SCALE.kind, self.name, &[e]));
+            }
+            let mut object = current.clone();
+            set(&mut object.0, &paths.replicas, replicas.into());
+            // The scale's version is the object's: whoever states one means it.
+            let version = desired.resource_version();
+            if version.is_empty() {
+                object.meta_mut().remove("resourceVersion").map(drop)
+            } else {
+                object.set_meta("resourceVersion", version);
+                None
+            };
+            Ok(object)
+        };
+        self.api.update(&self.kind, self.namespace, self.name, Part::Main, dry_run, change).await
+    }
+}
+
+impl ScalePaths {
+    /// An object as a Scale.
+    fn view(&self, object: &Object) -> Object {
+        let number = |path: &str| at(&object.0, path).and_then(Value::as_i64).unwrap_or_default();
+        let mut metadata = Map::new();
+        for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object.meta().get(key) {
+                metadata.insert(key.into(), value.clone());
+            }
+        }
+        let mut scale = json!({"kind": SCALE.kind, "apiVersion": "autoscaling/v1", "metadata": metadata,
+            "spec": {}, "status": {"replicas": number(&self.current)}});
+        let replicas = number(&self.replicas);
+        if replicas != 0 {
+            scale["spec"]["replicas"] = replicas.into();
+        }
+        let selector = match &self.selector {
+            ScaleSelector::None => String::new(),
+            ScaleSelector::Spec => at(&object.0, "spec.selector")
+                .and_then(|s| LabelSelector::from_object(s).ok())
+                .map(|s| s.to_string())
+                .unwrap_or_default(),
+            ScaleSelector::Text(path) => at(&object.0, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        };
+        if !selector.is_empty() {
+            scale["status"]["selector"] = selector.into();
+        }
+        Object::from_value(scale).unwrap_or_default()
+    }
+}
+
+fn at<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut steps = path.split('.');
+    let first = object.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}
+
+/// Sets a value, making the objects on the way; a value in the way stays as it is.
+fn set(object: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            object.insert(path.into(), value);
+        }
+        Some((step, rest)) => {
+            if let Value::Object(inner) = object.entry(step).or_insert_with(|| json!({})) {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
