@@ -14,6 +14,7 @@ mod namespaces;
 mod negotiate;
 mod objects;
 mod openapi;
+mod ownership;
 mod patch;
 mod path;
 mod read;
@@ -21,6 +22,7 @@ mod render;
 mod router;
 mod scale;
 pub mod serve;
+mod server_side;
 mod verbs;
 mod watch;
 

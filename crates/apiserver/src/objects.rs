@@ -1,11 +1,13 @@
 //! What can be done to stored objects, whoever asks: the rules of create, update and delete over compare-and-set.
 
 use crate::kinds::{Kind, metadata};
+use crate::ownership::{self, By};
 use crate::{Inner, namespaces};
 use bytes::Bytes;
 use meta::options::{DeleteOptions, Propagation};
 use meta::{FieldError, Object, Status, time};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Change, Entry, Expect, Write};
 
@@ -35,6 +37,17 @@ pub(crate) enum Part {
     Finalize,
 }
 
+impl Part {
+    /// The subresource it is written through.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
 pub(crate) enum Deleted {
     Gone(Stored),
     /// Finalizers hold it; it is marked.
@@ -52,7 +65,20 @@ impl Inner {
         Ok(object)
     }
 
-    fn encode(&self, kind: &Kind, object: &Object) -> (Bytes, Arc<store::Attrs>) {
+    /// The same for somebody who changes the object: its owners stay JSON, and are not part of it.
+    fn decode_owned<'e>(&self, kind: &Kind, entry: &'e Entry) -> Result<(Object, Cow<'e, [u8]>), Status> {
+        let Some((owners, field)) = meta::object::managed_fields(&entry.value) else {
+            let mut object = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let owners = object.meta_mut().remove("managedFields").map(|owners| owners.to_string().into_bytes());
+            return Ok((object, Cow::Owned(owners.unwrap_or_default())));
+        };
+        let mut rest = Vec::with_capacity(entry.value.len() - field.len());
+        rest.extend_from_slice(&entry.value[..field.start]);
+        rest.extend_from_slice(&entry.value[field.end..]);
+        Ok((self.decode_stored(kind, &rest, entry.revision)?, Cow::Borrowed(&entry.value[owners])))
+    }
+
+    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<store::Attrs>) {
         let mut converted = None;
         let stored = if kind.stored_as.is_some() {
             let converted = converted.insert(object.clone());
@@ -62,20 +88,28 @@ impl Inner {
             object
         };
         // Boxed first: spare capacity would be kept for as long as the object lives.
-        (stored.encode().into_boxed_slice().into(), Arc::new(kind.describe(stored)))
+        (stored.encode_with(owners).into_boxed_slice().into(), Arc::new(kind.describe(stored)))
     }
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
-    pub async fn create(
+    pub async fn create(&self, kind: &Kind, namespace: &str, object: Object, by: &By<'_>) -> Result<Stored, Status> {
+        self.insert(kind, namespace, object, by.dry_run, |object| self.write(kind, by, |write| write.created(object)))
+            .await
+    }
+
+    /// Stores a new object with the owners that `owned` gives it. What creation itself sets is nobody's.
+    pub async fn insert(
         &self,
         kind: &Kind,
         namespace: &str,
         mut object: Object,
         dry_run: bool,
+        owned: impl FnOnce(&Object) -> Vec<u8>,
     ) -> Result<Stored, Status> {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
+        let (mut owned, mut owners) = (Some(owned), Vec::new());
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -85,12 +119,13 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 (kind.behaviour.default)(&mut object);
+                owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, &object, None)?;
             } else {
                 (kind.behaviour.default)(&mut object);
             }
-            let (value, attrs) = self.encode(kind, &object);
+            let (value, attrs) = self.encode(kind, &object, &owners);
             let key = kind.key(namespace, object.name());
             if dry_run {
                 return match self.store.get(&key) {
@@ -156,6 +191,11 @@ impl Inner {
         }
     }
 
+    fn write<R>(&self, kind: &Kind, by: &By<'_>, act: impl FnOnce(ownership::Write<'_>) -> R) -> R {
+        let now = time::seconds(self.clock.now());
+        act(ownership::Write { kind, by, now: &now, unrestricted: self.options.unrestricted_update })
+    }
+
     /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
     /// A resourceVersion in the desired object must be the current one.
     pub async fn update(
@@ -164,20 +204,77 @@ impl Inner {
         namespace: &str,
         name: &str,
         part: Part,
-        dry_run: bool,
+        by: &By<'_>,
         mut change: impl FnMut(&Object) -> Result<Object, Status>,
+    ) -> Result<Stored, Status> {
+        let change = |current: &Object, held: &[u8]| {
+            let mut desired = change(current)?;
+            let owners = self.owners_after(kind, by, current, &mut desired, held);
+            Ok((desired, owners))
+        };
+        self.rewrite(kind, namespace, name, part, by.dry_run, change).await
+    }
+
+    /// Who owns an object after an update; nothing when they stay the same. Takes what the client says of it out of the object.
+    pub fn owners_after(
+        &self,
+        kind: &Kind,
+        by: &By<'_>,
+        current: &Object,
+        desired: &mut Object,
+        held: &[u8],
+    ) -> Option<Vec<u8>> {
+        let claimed = desired.meta_mut().remove("managedFields");
+        (kind.behaviour.default)(desired);
+        self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref()))
+    }
+
+    /// Lays a configuration over an object: the desired object, and its owners.
+    pub fn apply(
+        &self,
+        kind: &Kind,
+        by: &By<'_>,
+        live: Option<(&Object, &[u8])>,
+        configuration: &Object,
+        force: bool,
+    ) -> Result<(Object, Vec<u8>), Status> {
+        self.write(kind, by, |write| {
+            let blank;
+            let (live, held) = match live {
+                Some(live) => live,
+                None => {
+                    blank = write.blank();
+                    (&blank, &[][..])
+                }
+            };
+            let (object, owners) = write.applied(live, held, configuration, force)?;
+            Ok((object.unwrap_or_else(|| live.clone()), owners))
+        })
+    }
+
+    /// The same as `update` for whoever knows the owners: `change` also gets the current ones, and returns them if they change.
+    pub async fn rewrite(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        dry_run: bool,
+        mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
-            let mut desired = change(&current)?;
+            let (current, held) = self.decode_owned(kind, &entry)?;
+            let (mut desired, owners) = change(&current, &held)?;
             self.check_version(kind, &current, &desired)?;
             self.settle(kind, part, &mut desired, &current)?;
-            let (value, attrs) = self.encode(kind, &desired);
-            if value == entry.value {
+            if is_same(&desired, &current)
+                && owners.as_ref().is_none_or(|owners| ownership::only_times_differ(&held, owners))
+            {
                 return Ok(entry.into());
             }
+            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
             let released = current.is_deleting() && is_released(kind, &desired);
             if dry_run {
                 return Ok(Stored { value, revision: entry.revision });
@@ -214,7 +311,6 @@ impl Inner {
     fn settle(&self, kind: &Kind, part: Part, desired: &mut Object, current: &Object) -> Result<(), Status> {
         desired.set_type(&kind.api_version(), &kind.kind);
         let meta = desired.meta_mut();
-        meta.remove("managedFields");
         meta.remove("selfLink");
         for key in ["namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             if !meta.contains_key(key)
@@ -281,7 +377,7 @@ impl Inner {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let (current, owners) = self.decode_owned(kind, &entry)?;
             preconditions(kind, &current, options)?;
             namespaces::admit_delete(kind, &current)?;
             let mut marked = current.clone();
@@ -298,10 +394,10 @@ impl Inner {
                     meta.insert("generation".into(), (generation + 1).into());
                 }
             }
-            let (value, attrs) = self.encode(kind, &marked);
-            if held && value == entry.value {
+            if held && marked == current {
                 return Ok(Deleted::Marked(entry.into()));
             }
+            let (value, attrs) = self.encode(kind, &marked, &owners);
             let change = if held { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
             if options.dry_run {
                 let revision = entry.revision;
@@ -332,6 +428,17 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
         Some(value) => into.insert(key.into(), value.clone()),
         None => into.remove(key),
     };
+}
+
+/// The same but for the version it was read at.
+fn is_same(a: &Object, b: &Object) -> bool {
+    fn meta(o: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        o.meta().iter().filter(|(key, _)| *key != "resourceVersion")
+    }
+    fn rest(o: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        o.0.iter().filter(|(key, _)| *key != "metadata")
+    }
+    meta(a).eq(meta(b)) && rest(a).eq(rest(b))
 }
 
 /// Anything but metadata and status changed.

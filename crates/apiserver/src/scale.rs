@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::kinds::{GroupVersionKind, Kind, ScalePaths, ScaleSelector};
 use crate::objects::{Part, Stored};
+use crate::ownership::By;
 use crate::patch::Patch;
 use crate::path::Verb;
 use crate::verbs::Call;
@@ -31,12 +32,12 @@ impl Call<'_> {
                 let decoded = decode::object(&kind, content, body, options.field_validation)?;
                 self.warn(decoded.warnings);
                 self.check_name(&decoded.object)?;
-                self.rescale(paths, options.dry_run, |_| Ok(decoded.object.clone())).await?
+                self.rescale(paths, &self.by(&options, "scale"), |_| Ok(decoded.object.clone())).await?
             }
             Verb::Patch => {
                 let options = WriteOptions::parse(&self.query, "PatchOptions")?;
                 let patch = Patch::parse(negotiate::media_type(self.headers), body)?;
-                self.rescale(paths, options.dry_run, |scale| {
+                self.rescale(paths, &self.by(&options, "scale"), |scale| {
                     let (desired, warnings) = patch.apply(&kind, scale, options.field_validation)?;
                     self.warn(warnings);
                     Ok(desired)
@@ -52,7 +53,7 @@ impl Call<'_> {
     async fn rescale(
         &self,
         paths: &ScalePaths,
-        dry_run: bool,
+        by: &By<'_>,
         change: impl Fn(&Object) -> Result<Object, Status>,
     ) -> Result<Stored, Status> {
         let change = |current: &Object| {
@@ -75,7 +76,7 @@ impl Call<'_> {
             };
             Ok(object)
         };
-        self.api.update(&self.kind, self.namespace, self.name, Part::Main, dry_run, change).await
+        self.api.update(&self.kind, self.namespace, self.name, Part::Main, by, change).await
     }
 }
 

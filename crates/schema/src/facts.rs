@@ -47,6 +47,7 @@ pub struct Type {
     pub parts: Vec<Part>,
     /// Indices of the fields that Go writes even when the body did not name them.
     pub(crate) always: Vec<u16>,
+    pub(crate) blank: OnceLock<Map<String, Value>>,
 }
 
 /// One member of a type's protobuf message.
@@ -199,6 +200,15 @@ impl Facts {
             }
             _ => Value::Null,
         }
+    }
+
+    /// What Go writes for a value of the type into which nothing was put; made once.
+    pub fn blank<'f>(&self, ty: &'f Type) -> &'f Map<String, Value> {
+        ty.blank.get_or_init(|| {
+            let mut map = Map::new();
+            self.fill(ty, &mut map);
+            map
+        })
     }
 
     /// Adds what Go writes although the body did not name it: fields without omitempty, and structs held by value.

@@ -57,7 +57,16 @@ pub(crate) fn read(facts: &Facts, id: TypeId) -> Result<Type, TableError> {
     let fail = |what| TableError { of: name, what };
     let mut lines = facts.blocks[usize::from(id.0)].lines();
     let (kind, atomic) = title(lines.next().unwrap_or_default()).map_err(fail)?;
-    let mut ty = Type { id, name, kind, atomic, fields: Vec::new(), parts: Vec::new(), always: Vec::new() };
+    let mut ty = Type {
+        id,
+        name,
+        kind,
+        atomic,
+        fields: Vec::new(),
+        parts: Vec::new(),
+        always: Vec::new(),
+        blank: OnceLock::new(),
+    };
     for line in lines {
         match member(line.trim_start(), &facts.names).map_err(fail)? {
             Member::Field(field) => ty.fields.push(field),

@@ -21,6 +21,7 @@ pub const PLAIN: Behaviour = Behaviour {
     name: metadata::subdomain,
     generation: false,
     status: false,
+    resets: &[],
     subresources: &[],
     create_on_update: false,
     unconditional_update: true,

@@ -125,6 +125,9 @@ pub struct Behaviour {
     pub generation: bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
+    /// Fields that writes through a subresource do not reach, besides the obvious (an object's status, a status's spec): the
+    /// subresource ("" is the object itself) and a dotted path.
+    pub resets: &'static [(&'static str, &'static str)],
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
     /// PUT creates what does not exist.

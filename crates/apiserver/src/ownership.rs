@@ -1,0 +1,206 @@
+//! Who owns which field after a write: the one place where an object gets its `metadata.managedFields`.
+//!
+//! They are held and stored as JSON beside the object, not in it: most writes change few of them, and some none.
+
+mod types;
+
+use crate::kinds::Kind;
+use apply::managed::{Element, FieldSet, Managers, Node, Refused, Scope};
+use meta::{Object, Reason, Status};
+use schema::Facts;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+use types::Place;
+
+/// Who writes, and through what.
+#[derive(Clone, Debug)]
+pub(crate) struct By<'a> {
+    pub manager: Cow<'a, str>,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    pub dry_run: bool,
+}
+
+impl By<'static> {
+    /// The server itself: its controllers, and the objects it makes.
+    pub const SERVER: Self = Self { manager: Cow::Borrowed("muster"), subresource: "", dry_run: false };
+}
+
+impl<'a> By<'a> {
+    pub fn through(self, subresource: &'a str) -> Self {
+        Self { subresource, ..self }
+    }
+}
+
+/// The manager of a client that does not name one: the name of its program, as far as it can be printed.
+pub(crate) fn manager_of(user_agent: &str) -> Cow<'_, str> {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    if name.len() <= MAX_MANAGER && name.bytes().all(|b| (b' '..0x7f).contains(&b)) {
+        return Cow::Borrowed(name);
+    }
+    let mut out = String::new();
+    for c in name.chars().filter(|c| meta::options::is_print(*c)) {
+        if out.len() + c.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        out.push(c);
+    }
+    Cow::Owned(out)
+}
+
+const MAX_MANAGER: usize = 128;
+
+/// The kind, the way and the time of a write.
+pub(crate) struct Write<'w> {
+    pub kind: &'w Kind,
+    pub by: &'w By<'w>,
+    pub now: &'w str,
+    /// Every write reaches everything.
+    pub unrestricted: bool,
+}
+
+impl Write<'_> {
+    /// The owners of a new object: whoever makes it owns all of it.
+    pub fn created(&self, object: &Object) -> Vec<u8> {
+        self.scoped(|scope| {
+            let changes = scope.changes(scope.blank, &object.0).ok()?;
+            let sides = (scope.blank, &object.0);
+            scope.update(Managers::default(), changes, sides, &self.by.manager).ok().map(encode)
+        })
+        .unwrap_or_default()
+    }
+
+    /// The owners after an update; nothing when they stay the same. `held` are the object's, `claimed` what the client says they are.
+    pub fn updated(&self, current: &Object, desired: &Object, held: &[u8], claimed: Option<&Value>) -> Option<Vec<u8>> {
+        // Only writes of the object itself may say who owns it.
+        let claimed = claimed.filter(|_| self.by.subresource.is_empty());
+        self.scoped(|scope| {
+            // What cannot be told apart cannot be owned.
+            let Ok(changes) = scope.changes(&current.0, &desired.0) else { return Some(Vec::new()) };
+            let reset = claimed.is_some_and(Managers::is_reset);
+            let stated = claimed.and_then(|c| Managers::decode(Some(c)).ok()).filter(|managers| !managers.is_empty());
+            if changes.is_same() && stated.is_none() && !reset {
+                return None;
+            }
+            let read = parse(held);
+            let managers = match stated {
+                _ if reset => Managers::default(),
+                Some(stated) => stated,
+                None => Managers::decode(read.as_ref()).unwrap_or_default(),
+            };
+            // An object nobody keeps account of stays so until somebody applies to it.
+            if managers.is_empty() {
+                return Some(Vec::new());
+            }
+            let sides = (&current.0, &desired.0);
+            Some(scope.update(managers, changes, sides, &self.by.manager).map(encode).unwrap_or_default())
+        })
+        .filter(|owners| owners != held)
+    }
+
+    /// Applies a configuration: the object, when it changes, and its owners.
+    pub fn applied(
+        &self,
+        live: &Object,
+        held: &[u8],
+        configuration: &Object,
+        force: bool,
+    ) -> Result<(Option<Object>, Vec<u8>), Status> {
+        let read = parse(held);
+        let managers = Managers::decode(read.as_ref())
+            .map_err(|e| Status::new(500, Reason::Unknown, format!("failed to decode managed fields: {e}")))?;
+        self.scoped(|scope| {
+            let applied = scope.apply(managers, &live.0, &configuration.0, &self.by.manager, force);
+            let applied = applied.map_err(|refused| match refused {
+                Refused::Conflicts(conflicts) => {
+                    let causes = conflicts.0.iter().map(|c| (format!("conflict with {}", c.manager), c.field.clone()));
+                    Status::apply_conflict(conflicts.to_string(), causes)
+                }
+                refused => Status::new(500, Reason::Unknown, refused.to_string()),
+            })?;
+            Ok((applied.object.map(Object), encode(applied.managers)))
+        })
+    }
+
+    /// An object of the kind before anyone wrote anything.
+    pub fn blank(&self) -> Object {
+        let mut object = Object(blank(self.kind).clone());
+        object.set_type(&self.kind.api_version(), &self.kind.kind);
+        object
+    }
+
+    fn scoped<R>(&self, act: impl FnOnce(Scope<'_, Place>) -> R) -> R {
+        let kind = self.kind;
+        let api_version = kind.api_version();
+        let versions = |api_version: &str| {
+            let (group, version) = meta::split_api_version(api_version);
+            types::node(group, version, &kind.kind)
+        };
+        act(Scope {
+            api_version: &api_version,
+            subresource: self.by.subresource,
+            node: versions(&api_version).unwrap_or(Node::Deduced),
+            blank: blank(kind),
+            ignored: &self.ignored(),
+            versions: &versions,
+            // Whoever scales owns the number of replicas without a date.
+            now: if self.by.subresource == "scale" { "" } else { self.now },
+        })
+    }
+
+    /// What a write leaves alone: the object's its status, the status's all else.
+    fn ignored(&self) -> FieldSet<'static> {
+        let mut out = FieldSet::default();
+        if self.unrestricted || !self.kind.behaviour.status {
+            return out;
+        }
+        let field = if self.by.subresource == "status" { "spec" } else { "status" };
+        out.insert(&[Element::field(field)]);
+        for (subresource, path) in self.kind.behaviour.resets {
+            if *subresource == self.by.subresource {
+                let path: Vec<_> = path.split('.').map(Element::field).collect();
+                out.insert(&path);
+            }
+        }
+        out
+    }
+}
+
+fn blank(kind: &Kind) -> &'static Map<String, Value> {
+    static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    let facts = Facts::builtin();
+    facts.kind(&kind.group, &kind.version, &kind.kind).map_or(&NOTHING, |ty| facts.blank(ty))
+}
+
+fn parse(held: &[u8]) -> Option<Value> {
+    // What is stored was written here; what is damaged is nobody's.
+    if held.is_empty() { None } else { meta::json::parse(held).ok().map(|parsed| parsed.value) }
+}
+
+/// Nobody is written as nothing.
+fn encode(mut managers: Managers<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    if !managers.is_empty() {
+        managers.encode(&mut out);
+    }
+    out
+}
+
+/// Owners that differ only in when they last wrote.
+pub(crate) fn only_times_differ(held: &[u8], owners: &[u8]) -> bool {
+    let (held, owners) = (parse(held), parse(owners));
+    match (Managers::decode(held.as_ref()), Managers::decode(owners.as_ref())) {
+        (Ok(held), Ok(owners)) => !held.is_empty() && held.is_same_but_for_times(&owners),
+        _ => false,
+    }
+}
+
+/// The object as clients see it, owners included.
+pub(crate) fn with_owners(object: &Object, held: &[u8]) -> Object {
+    let mut out = object.clone();
+    if let Some(owners) = parse(held) {
+        out.meta_mut().insert("managedFields".into(), owners);
+    }
+    out
+}
