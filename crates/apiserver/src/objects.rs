@@ -93,8 +93,9 @@ impl Inner {
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
     pub async fn create(&self, kind: &Kind, namespace: &str, object: Object, by: &By<'_>) -> Result<Stored, Status> {
-        self.insert(kind, namespace, object, by.dry_run, |object| self.write(kind, by, |write| write.created(object)))
-            .await
+        let claimed = object.meta().get("managedFields").cloned();
+        let owned = |object: &Object| self.write(kind, by, |write| write.created(object, claimed.as_ref()));
+        self.insert(kind, namespace, object, by.dry_run, owned).await
     }
 
     /// Stores a new object with the owners that `owned` gives it. What creation itself sets is nobody's.
@@ -346,17 +347,7 @@ impl Inner {
                     }
                 }
             }
-            Part::Finalize => {
-                let finalizers = desired.0.get("spec").and_then(|s| s.get("finalizers")).cloned();
-                *desired = current.clone();
-                let spec = desired.0.entry("spec").or_insert_with(|| serde_json::json!({}));
-                if let Value::Object(spec) = spec {
-                    match finalizers {
-                        Some(Value::Array(list)) if !list.is_empty() => spec.insert("finalizers".into(), list.into()),
-                        _ => spec.remove("finalizers"),
-                    };
-                }
-            }
+            Part::Finalize => keep(&mut desired.0, &current.0, "status"),
         }
         (kind.behaviour.default)(desired);
         if kind.behaviour.generation && part == Part::Main && differs(desired, current) {

@@ -61,12 +61,13 @@ pub(crate) struct Write<'w> {
 }
 
 impl Write<'_> {
-    /// The owners of a new object: whoever makes it owns all of it.
-    pub fn created(&self, object: &Object) -> Vec<u8> {
+    /// The owners of a new object: whoever makes it owns all of it, besides what they claim for others.
+    pub fn created(&self, object: &Object, claimed: Option<&Value>) -> Vec<u8> {
         self.scoped(|scope| {
             let changes = scope.changes(scope.blank, &object.0).ok()?;
             let sides = (scope.blank, &object.0);
-            scope.update(Managers::default(), changes, sides, &self.by.manager).ok().map(encode)
+            let managers = Managers::decode(claimed).unwrap_or_default();
+            scope.update(managers, changes, sides, &self.by.manager).ok().map(encode)
         })
         .unwrap_or_default()
     }
@@ -117,7 +118,8 @@ impl Write<'_> {
                     let causes = conflicts.0.iter().map(|c| (format!("conflict with {}", c.manager), c.field.clone()));
                     Status::apply_conflict(conflicts.to_string(), causes)
                 }
-                refused => Status::new(500, Reason::Unknown, refused.to_string()),
+                // Kubernetes says 500 here; it is the client's mistake.
+                refused => Status::bad_request(refused.to_string()),
             })?;
             Ok((applied.object.map(Object), encode(applied.managers)))
         })

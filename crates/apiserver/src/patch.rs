@@ -22,8 +22,7 @@ enum Language {
     Strategic(Value),
 }
 
-const ACCEPTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 impl Patch {
     pub fn parse(media_type: &str, body: &[u8]) -> Result<Self, Status> {

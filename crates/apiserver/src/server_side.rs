@@ -23,7 +23,6 @@ impl Call<'_> {
         for _ in 0..TRIES {
             let done = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, |current, held| {
                 let (desired, owners) = self.lay(&by, Some((current, held)), &configuration, &options)?;
-                self.check_uid(current, &desired)?;
                 self.check_patched(current, &desired)?;
                 Ok((desired, Some(owners).filter(|owners| owners != held)))
             });
@@ -55,9 +54,11 @@ impl Call<'_> {
         check_type(&configuration.object, &self.kind.api_version(), &self.kind.kind)?;
         let (mut object, owners) = self.api.apply(&self.kind, by, live, &configuration.object, options.force)?;
         decode::check(&self.kind, &mut object, Vec::new(), FieldValidation::Ignore).map_err(|e| {
-            let of = format!("{}/{}; {}", object.namespace(), object.name(), type_of(&object));
-            let why = format!("failed to convert new object ({of}) to proper version: {e}");
-            Status::new(500, Reason::Unknown, why)
+            let applied = &configuration.object;
+            let (namespace, name, of) = (applied.namespace(), applied.name(), type_of(applied));
+            Status::bad_request(format!(
+                "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured object to {of}: {e}"
+            ))
         })?;
         if let Some(duplicates) = &configuration.duplicates {
             match options.field_validation {
