@@ -81,6 +81,8 @@ pub struct Field {
     pub merge_key: Option<&'static str>,
     /// Server-side apply treats the map or struct as one leaf.
     pub atomic: bool,
+    /// It does not, whatever the type says.
+    pub granular: bool,
     /// The values upstream documents, separated by `|`; of the elements when the field is a list or map.
     pub(crate) enumeration: Option<&'static str>,
     /// JSON text of the default, when it is not simply the zero value.

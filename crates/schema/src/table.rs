@@ -142,6 +142,7 @@ fn member(text: &'static str, names: &[&'static str]) -> Result<Member, &'static
         patch_strategy: None,
         merge_key: None,
         atomic: false,
+        granular: false,
         enumeration: None,
         default: None,
     };
@@ -163,6 +164,7 @@ fn member(text: &'static str, names: &[&'static str]) -> Result<Member, &'static
             Some(("merge", key)) => field.merge_key = Some(key),
             Some(("default", json)) => field.default = Some(json),
             None if word == "atomic" => field.atomic = true,
+            None if word == "granular" => field.granular = true,
             _ => return Err("unknown word after a field"),
         }
     }

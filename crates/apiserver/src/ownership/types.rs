@@ -71,7 +71,8 @@ impl Schema<'static> for Place {
         let whole = self.field().is_some_and(|field| field.atomic);
         if let Some(ty) = self.ty() {
             let free = ty.fields.is_empty().then_some(Node::Deduced);
-            return Atom::map(whole || ty.atomic, free);
+            let parts = self.field().is_some_and(|field| field.granular);
+            return Atom::map(whole || (ty.atomic && !parts), free);
         }
         let Self::Value { shape, .. } = self else { return Atom::NONE };
         match &shape.form {
@@ -96,5 +97,45 @@ impl Schema<'static> for Place {
 
     fn default(self, name: &str) -> Option<Value> {
         self.ty()?.field(name)?.default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apply::managed::{Element, FieldSet, compare, fields_of};
+
+    fn without<'a>(fields: FieldSet<'a>, paths: &[&'static str]) -> FieldSet<'a> {
+        let mut gone = FieldSet::default();
+        for path in paths {
+            gone.insert(&path.split('.').map(Element::field).collect::<Vec<_>>());
+        }
+        fields.recursive_difference(&gone)
+    }
+
+    /// Objects of many kinds as kube-apiserver stored them, with the owners it gave to who created them, and to who applied the same.
+    #[test]
+    fn fields_are_owned_as_kubernetes_has_it() {
+        let cases: Vec<Value> = serde_json::from_str(include_str!("../../testdata/owners.json")).unwrap();
+        assert!(cases.len() > 15);
+        for case in cases {
+            let object = case["object"].as_object().unwrap();
+            let (group, version) = meta::split_api_version(object["apiVersion"].as_str().unwrap());
+            let kind = object["kind"].as_str().unwrap();
+            let facts = Facts::builtin();
+            let (node, blank) =
+                (node(group, version, kind).unwrap(), facts.blank(facts.kind(group, version, kind).unwrap()));
+            let nobodys = ["apiVersion", "kind", "metadata.name", "status"];
+
+            let changes = compare(blank, object, node).unwrap();
+            let owned = without(changes.added.union(changes.modified), &nobodys);
+            assert_eq!(owned.to_value(), case["created"], "{kind}");
+
+            let configuration = case["configuration"].as_object().unwrap().clone();
+            let mut bare = configuration.clone();
+            bare.insert("metadata".into(), serde_json::json!({"name": "x"}));
+            let owned = without(fields_of(&bare, node).unwrap(), &nobodys);
+            assert_eq!(owned.to_value(), case["applied"], "{kind}");
+        }
     }
 }
