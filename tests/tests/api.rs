@@ -1,6 +1,8 @@
 //! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/apply.rs"]
+mod apply;
 #[path = "api/concurrency.rs"]
 mod concurrency;
 #[path = "api/deletion.rs"]
@@ -23,6 +25,7 @@ mod watches;
 fn main() {
     muster_tests::runner::main(
         [
+            apply::cases(),
             concurrency::cases(),
             deletion::cases(),
             discovery::cases(),

@@ -169,6 +169,12 @@ impl Write<'_> {
     }
 }
 
+/// Whether a configuration is of the type it is applied as.
+pub(crate) fn check_fit(object: &Object, group: &str, version: &str, kind: &str) -> Result<(), Status> {
+    let node = types::node(group, version, kind).unwrap_or(Node::Deduced);
+    Refused::unless_fit(&object.0, node).map_err(|refused| Status::bad_request(refused.to_string()))
+}
+
 fn blank(kind: &Kind) -> &'static Map<String, Value> {
     static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     let facts = Facts::builtin();

@@ -201,7 +201,7 @@ impl Call<'_> {
         }
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
         let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
-        if options.force {
+        if self.query.get("force").is_some_and(|force| !force.is_empty()) {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
         }

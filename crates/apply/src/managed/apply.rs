@@ -56,6 +56,14 @@ pub enum Refused {
     Compare(Misfit),
 }
 
+impl Refused {
+    /// Refuses a configuration that is not of the type it is applied as.
+    pub fn unless_fit<'t, T: Schema<'t>>(configuration: &Fields, node: Node<T>) -> Result<(), Self> {
+        validate(configuration, node, Duplicates::Refused)
+            .map_err(|misfit| Self::Patch { subject: subject(configuration), misfit })
+    }
+}
+
 impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
     /// What a write changes, of the fields it reaches.
     pub fn changes<'a>(&self, live: &'a Fields, new: &'a Fields) -> Result<Comparison<'a>, Misfit>
@@ -78,8 +86,9 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         't: 'a,
     {
         self.reconcile(&mut managers);
-        for (at, other) in self.in_versions(&mut managers, live, new, None)? {
-            lose(&mut managers.0[at].fields, other.as_ref().unwrap_or(&changes));
+        let others = self.in_versions(&mut managers, live, new)?;
+        for manager in &mut managers.0 {
+            lose(&mut manager.fields, in_version(&manager.api_version, &others, &changes));
         }
         managers.0.retain(|m| !m.fields.is_empty());
         let taken = changes.modified.union(changes.added).difference(system_fields());
@@ -116,28 +125,24 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
             let sides = (self.blank, live);
             managers = self.update(managers, changes, sides, "before-first-apply").map_err(Refused::Compare)?;
         }
-        validate(configuration, self.node, Duplicates::Refused)
-            .map_err(|misfit| Refused::Patch { subject: subject(configuration), misfit })?;
+        Refused::unless_fit(configuration, self.node)?;
         self.reconcile(&mut managers);
-        let mut applied = match self.attempt(managers.clone(), live, configuration, name, force)? {
+        // Somebody who applied from the client's side before may take over what they applied.
+        let before = (name == annotation::CLIENT && !force).then(|| managers.clone());
+        let mut applied = match self.attempt(managers, live, configuration, name, force)? {
             Ok(applied) => applied,
-            Err(found) => {
-                // Somebody who applied from the client's side before may take over what they applied.
-                let allowed = if name == annotation::CLIENT { annotation::unchanged(live, self) } else { None };
-                let allowed = allowed.as_ref().and_then(|last| annotation::fields(last, live, self.node));
-                let left: Vec<_> = match &allowed {
-                    Some(allowed) => {
-                        let left = found.into_iter().map(|(at, fields)| (at, fields.difference(allowed)));
-                        left.filter(|(_, fields)| !fields.is_empty()).collect()
-                    }
-                    None => found,
-                };
-                if !left.is_empty() {
-                    return Err(Conflicts::new(&managers, &left).into());
+            Err((managers, mut conflicts)) => {
+                let last = before.as_ref().and_then(|_| annotation::unchanged(live, self));
+                if let Some(allowed) = last.as_ref().and_then(|last| annotation::fields(last, live, self.node)) {
+                    let left = conflicts.into_iter().map(|(at, fields)| (at, fields.difference(&allowed)));
+                    conflicts = left.filter(|(_, fields)| !fields.is_empty()).collect();
                 }
-                match self.attempt(managers, live, configuration, name, true)? {
-                    Ok(applied) => applied,
-                    Err(_) => return Err(Refused::Merge(Misfit::new("a forced apply found conflicts"))),
+                match before {
+                    Some(before) if conflicts.is_empty() => {
+                        let forced = self.attempt(before, live, configuration, name, true)?;
+                        forced.map_err(|(managers, conflicts)| Conflicts::new(&managers, &conflicts))?
+                    }
+                    _ => return Err(Conflicts::new(&managers, &conflicts).into()),
                 }
             }
         };
@@ -147,7 +152,7 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         Ok(applied)
     }
 
-    /// One try; the conflicts by place of their manager when there are some and they are not forced.
+    /// One try; the managers back, with the fields in conflict by their place, when there are some and they are not forced.
     #[allow(clippy::type_complexity)] // said once, where it is made
     fn attempt<'a>(
         &self,
@@ -156,7 +161,7 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         configuration: &'a Fields,
         name: &'a str,
         force: bool,
-    ) -> Result<Result<Applied<'a>, Vec<(usize, FieldSet<'a>)>>, Refused>
+    ) -> Result<Result<Applied<'a>, (Managers<'a>, Vec<(usize, FieldSet<'a>)>)>, Refused>
     where
         's: 'a,
         't: 'a,
@@ -174,22 +179,23 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         }
 
         let changes = self.changes(live, &object).map_err(Refused::Compare)?;
-        let others = self.in_versions(&mut managers, live, &object, Some(&own)).map_err(Refused::Compare)?;
+        let others = self.in_versions(&mut managers, live, &object).map_err(Refused::Compare)?;
         if !force {
             let mut conflicts = Vec::new();
-            for (at, other) in &others {
-                let (fields, changes) = (&managers.0[*at].fields, other.as_ref().unwrap_or(&changes));
-                let found = fields.intersection(&changes.modified).union(fields.intersection(&changes.added));
+            for (at, manager) in managers.0.iter().enumerate().filter(|(_, manager)| !manager.is_same(&own)) {
+                let changes = in_version(&manager.api_version, &others, &changes);
+                let (modified, added) = (&changes.modified, &changes.added);
+                let found = manager.fields.intersection(modified).union(manager.fields.intersection(added));
                 if !found.is_empty() {
-                    conflicts.push((*at, found));
+                    conflicts.push((at, found));
                 }
             }
             if !conflicts.is_empty() {
-                return Ok(Err(conflicts));
+                return Ok(Err((managers, conflicts)));
             }
         }
-        for (at, other) in &others {
-            lose(&mut managers.0[*at].fields, other.as_ref().unwrap_or(&changes));
+        for manager in managers.0.iter_mut().filter(|manager| !manager.is_same(&own)) {
+            lose(&mut manager.fields, in_version(&manager.api_version, &others, &changes));
         }
         let object = Some(object).filter(|object| !value::equal_objects(object, live));
         if let Some(at) = managers.find(&own) {
@@ -245,34 +251,31 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         Ok(())
     }
 
-    /// Every manager but one, by place, with the changes in its version where that is not the scope's. Forgets those whose version
-    /// is gone.
-    #[allow(clippy::type_complexity)]
+    /// The changes in every version other than the scope's that a manager names fields in. Forgets managers whose version is gone.
     fn in_versions<'a>(
         &self,
         managers: &mut Managers<'_>,
         live: &'a Fields,
         new: &'a Fields,
-        but: Option<&Manager<'_>>,
-    ) -> Result<Vec<(usize, Option<Comparison<'a>>)>, Misfit>
+    ) -> Result<Vec<(String, Comparison<'a>)>, Misfit>
     where
         't: 'a,
     {
-        managers.0.retain(|m| m.api_version == self.api_version || (self.versions)(&m.api_version).is_some());
-        let mut out = Vec::with_capacity(managers.0.len());
-        for (at, manager) in managers.0.iter().enumerate() {
-            if but.is_some_and(|but| but.is_same(manager)) {
-                continue;
+        let mut out: Vec<(String, Comparison<'a>)> = Vec::new();
+        let mut misfit = None;
+        managers.0.retain(|manager| {
+            let version = &*manager.api_version;
+            if version == self.api_version || out.iter().any(|(known, _)| known == version) {
+                return true;
             }
-            let changes = match (self.versions)(&manager.api_version) {
-                Some(node) if manager.api_version != self.api_version => {
-                    Some(compare(live, new, node)?.without(self.ignored))
-                }
-                _ => None,
-            };
-            out.push((at, changes));
-        }
-        Ok(out)
+            let Some(node) = (self.versions)(version) else { return false };
+            match compare(live, new, node) {
+                Ok(changes) => out.push((version.to_owned(), changes.without(self.ignored))),
+                Err(e) => misfit = Some(e),
+            }
+            true
+        });
+        misfit.map_or(Ok(out), Err)
     }
 
     fn manager(&self, name: &'s str, operation: Operation) -> Manager<'s>
@@ -299,6 +302,14 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
             }
         }
     }
+}
+
+fn in_version<'c, 'a>(
+    version: &str,
+    others: &'c [(String, Comparison<'a>)],
+    own: &'c Comparison<'a>,
+) -> &'c Comparison<'a> {
+    others.iter().find(|(other, _)| other == version).map_or(own, |(_, changes)| changes)
 }
 
 fn lose(fields: &mut FieldSet<'_>, changes: &Comparison<'_>) {

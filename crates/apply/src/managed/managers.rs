@@ -59,10 +59,12 @@ impl Operation {
 impl Manager<'_> {
     /// Appliers are known by name and subresource, updaters by version too.
     pub(super) fn is_same(&self, other: &Manager<'_>) -> bool {
-        self.operation == other.operation
-            && self.name == other.name
-            && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+        self.key() == other.key()
+    }
+
+    fn key(&self) -> (Operation, &str, &str, &str) {
+        let version = if self.operation == Operation::Apply { "" } else { &*self.api_version };
+        (self.operation, &self.name, &self.subresource, version)
     }
 
     /// What tells managers apart, as the text they are sorted by.
@@ -145,9 +147,22 @@ impl<'a> Managers<'a> {
             };
             let time = Some(text("time")).filter(|time| !time.is_empty());
             let (name, subresource) = (text("manager"), text("subresource"));
-            out.put(Manager { name, operation, api_version, time, subresource, fields });
+            out.0.push(Manager { name, operation, api_version, time, subresource, fields });
         }
+        out.unite();
         Ok(out)
+    }
+
+    /// Of entries of one manager the last counts.
+    fn unite(&mut self) {
+        if self.0.len() < 2 {
+            return;
+        }
+        // Each entry with its place, so that the last of equals comes first.
+        let mut entries: Vec<_> = std::mem::take(&mut self.0).into_iter().enumerate().collect();
+        entries.sort_by(|(i, a), (j, b)| a.key().cmp(&b.key()).then(j.cmp(i)));
+        entries.dedup_by(|(_, later), (_, kept)| later.is_same(kept));
+        self.0 = entries.into_iter().map(|(_, entry)| entry).collect();
     }
 
     /// Whether a client asks to forget all owners: an empty list, or one with a single empty entry.
