@@ -42,7 +42,7 @@ impl Scale {
             many: 50_000,
             sizes: vec![1_000, 10_000, 50_000, 100_000],
             updates_20: 3_000,
-            updates_500: 200,
+            updates_500: 1000,
             idle: Duration::from_secs(10),
         }
     }

@@ -5,6 +5,10 @@
 mod apply;
 #[path = "api/concurrency.rs"]
 mod concurrency;
+#[path = "api/custom.rs"]
+mod custom;
+#[path = "api/definitions.rs"]
+mod definitions;
 #[path = "api/deletion.rs"]
 mod deletion;
 #[path = "api/discovery.rs"]
@@ -27,6 +31,8 @@ fn main() {
         [
             apply::cases(),
             concurrency::cases(),
+            custom::cases(),
+            definitions::cases(),
             deletion::cases(),
             discovery::cases(),
             encoding::cases(),

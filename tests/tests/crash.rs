@@ -25,10 +25,13 @@ fn main() {
     let arguments = arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut failed = 0;
-    for (case, name) in ["the_checker_catches_what_it_should", "kill_minus_nine_loses_nothing", "full_disk_recovers"]
-        .into_iter()
-        .enumerate()
-    {
+    let names = [
+        "the_checker_catches_what_it_should",
+        "kill_minus_nine_loses_nothing",
+        "full_disk_recovers",
+        "a_definition_goes_on_going_after_a_kill",
+    ];
+    for (case, name) in names.into_iter().enumerate() {
         if arguments.list {
             println!("{name}: test");
         } else if arguments.wants(name) {
@@ -36,7 +39,8 @@ fn main() {
                 match case {
                     0 => the_checker_catches_what_it_should().await,
                     1 => kill_minus_nine_loses_nothing().await,
-                    _ => full_disk_recovers().await,
+                    2 => full_disk_recovers().await,
+                    _ => a_definition_goes_on_going_after_a_kill().await,
                 }
             });
             let ok = runtime.block_on(task).is_ok();
@@ -449,4 +453,58 @@ async fn full_disk_recovers() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     panic!("writes did not come back after space was freed: {last}");
+}
+
+/// Between the deletion of a definition and the end of its clean-up the server dies, sooner or later.
+async fn a_definition_goes_on_going_after_a_kill() {
+    let peer = Peer::start(Kind::Muster).await.unwrap_or_else(|why| panic!("{why}"));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for (round, delay) in [0, 2, 10, 40, 150].into_iter().enumerate() {
+        let group = format!("r{round}.example.com");
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("widgets.{group}")},
+            "spec": {"group": group, "scope": "Namespaced",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+        peer.post(definitions, crd).await.ok(201);
+        let one = format!("{definitions}/widgets.{group}");
+        let path = format!("/apis/{group}/v1/namespaces/default/widgets");
+        let widget = |name: &str, finalizers: &[&str]| {
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": name, "finalizers": finalizers}})
+        };
+        let path = &path;
+        let many = (0..200).map(|i| {
+            let body = widget(&format!("w{i}"), &[]);
+            let peer = &peer;
+            async move { peer.post(path, body).await.ok(201) }
+        });
+        futures_util::future::join_all(many).await;
+        peer.post(path, widget("held", &["example.com/hold"])).await.ok(201);
+        peer.delete(&one).await.ok(200);
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        peer.kill();
+        peer.launch().unwrap();
+        peer.ready_again(Duration::from_secs(30)).await.unwrap();
+        until("only the held one is left", || async {
+            let items = peer.get(path).await.ok(200)["items"].clone();
+            items.as_array().is_some_and(|items| items.len() == 1 && items[0]["metadata"]["name"] == "held")
+        })
+        .await;
+        peer.post(path, widget("late", &[])).await.fails(403, "Forbidden");
+        assert!(peer.get(&one).await.ok(200)["metadata"]["deletionTimestamp"].is_string());
+        peer.patch(&format!("{path}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.ok(200);
+        until("the definition is gone", || async { peer.get(&one).await.status == 404 }).await;
+        assert_eq!(peer.get(path).await.status, 404);
+    }
+}
+
+async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    for _ in 0..200 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{what}: not within 10 s");
 }

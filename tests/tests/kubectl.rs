@@ -63,6 +63,12 @@ const FRESH: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fresh}\nd
 const UNKNOWN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: typo}\ndatta: {a: b}\n";
 const EVENT: &str = "apiVersion: v1\nkind: Event\nmetadata: {name: e1}\ninvolvedObject: {kind: ConfigMap, name: applied, namespace: demo, apiVersion: v1}\nreason: Tested\nmessage: it happened\ntype: Normal\nsource: {component: suite}\n";
 
+const CRD: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: crontabs.stable.example.com}\nspec:\n  group: stable.example.com\n  scope: Namespaced\n  names: {plural: crontabs, singular: crontab, kind: CronTab, shortNames: [ct], categories: [all]}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}\n    selectableFields: [{jsonPath: .spec.color}]\n    additionalPrinterColumns:\n    - {name: Schedule, type: string, jsonPath: .spec.schedule}\n    - {name: Replicas, type: integer, jsonPath: .spec.replicas, priority: 1}\n    schema:\n      openAPIV3Schema:\n        type: object\n        description: Runs something again and again.\n        properties:\n          spec:\n            type: object\n            required: [schedule]\n            properties:\n              schedule: {type: string, description: When it runs.}\n              image: {type: string, default: busybox}\n              replicas: {type: integer, minimum: 0}\n              color: {type: string}\n          status: {type: object, properties: {replicas: {type: integer}}}\n";
+const CRONTAB: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: 0 0, replicas: 1, color: red}\n";
+const CRONTAB_CHANGED: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: 0 1, color: blue}\n";
+const CRONTAB_UNKNOWN: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: typo}\nspec: {schedule: 0 0, colour: red}\n";
+const CRONTAB_WRONG: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: wrong}\nspec: {replicas: -1}\n";
+
 const STEPS: &[Step] = &[
     code("version"),
     code("cluster-info"),
@@ -185,6 +191,47 @@ const STEPS: &[Step] = &[
     step("delete cm,secret --all -n demo"),
     step("get cm,secret -n demo"),
     step("delete lease lock -n demo --now"),
+    fed("apply -f -", CRD),
+    step("wait --for=condition=established crd/crontabs.stable.example.com --timeout=10s"),
+    // Kubernetes takes a while to publish what it serves.
+    step("wait --for=jsonpath={.metadata.name}=never crd/crontabs.stable.example.com --timeout=4s"),
+    fed("apply -f -", CRD),
+    step("api-resources --api-group=stable.example.com"),
+    step("api-resources --api-group=apiextensions.k8s.io -o wide"),
+    step("get crd crontabs.stable.example.com -o jsonpath={.status.acceptedNames}"),
+    step("get crd crontabs.stable.example.com -o name"),
+    fields("explain crontab"),
+    fields("explain ct.spec"),
+    step("explain crontab.spec.schedule"),
+    fields("explain crontab --recursive"),
+    fed("create -n demo -f -", CRONTAB),
+    fed("apply -n demo -f -", CRONTAB),
+    fed("apply -n demo -f -", CRONTAB_CHANGED),
+    fed("apply -n demo -f -", CRONTAB_UNKNOWN),
+    fed("apply -n demo -f -", CRONTAB_WRONG),
+    fed("create -n demo -f -", CRONTAB_UNKNOWN),
+    fed("create -n demo --validate=warn -f -", CRONTAB_UNKNOWN),
+    step("get ct -n demo"),
+    step("get crontabs -n demo -o wide"),
+    step("get crontab.v1.stable.example.com nightly -n demo -o yaml"),
+    step("get crontab.stable.example.com -n demo -o json"),
+    // What else is of this category differs.
+    code("get all -n demo"),
+    step("get ct -n demo --field-selector spec.color=blue"),
+    step("get ct -n demo --field-selector spec.image=busybox"),
+    code("describe ct nightly -n demo"),
+    step("scale ct/nightly -n demo --replicas=3"),
+    step("scale ct/nightly -n demo --replicas=3 --current-replicas=1"),
+    step("get ct nightly -n demo -o jsonpath={.spec.replicas}"),
+    step("patch ct nightly -n demo -p {\"spec\":{\"color\":\"red\"}}"),
+    step("patch ct nightly -n demo --type=merge -p {\"spec\":{\"color\":\"red\"}}"),
+    step("patch ct nightly -n demo --subresource=status --type=merge -p {\"status\":{\"replicas\":2}}"),
+    step("get ct nightly -n demo --subresource=scale -o yaml"),
+    step("label ct nightly -n demo a=b"),
+    step("delete ct typo -n demo"),
+    step("delete crd crontabs.stable.example.com"),
+    step("get ct -n demo"),
+    step("get crd crontabs.stable.example.com"),
     // Kubernetes lets go of orphans in its controller manager, which is not here: do not wait for it.
     step("delete sa robot -n demo --cascade=orphan --wait=false"),
     step("delete sa builder -n demo --cascade=background --wait=false"),

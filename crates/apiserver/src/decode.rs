@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use meta::options::FieldValidation;
-use meta::{Object, Status};
+use meta::{FieldError, Object, Status};
 use serde_json::Value;
 use std::pin::pin;
 
@@ -69,7 +69,22 @@ pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldVali
     let value = if value.is_null() { Value::Object(Default::default()) } else { value };
     let mut object = Object::from_value(value)
         .ok_or_else(|| unrecognized("couldn't get version/kind; json parse error: the body is not an object".into()))?;
-    check_type(kind, &mut object)?;
+    if kind.custom.is_some() {
+        if object.kind().is_empty() {
+            let text = String::from_utf8_lossy(bytes);
+            return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", summary(bytes))));
+        }
+        let own = kind.api_version();
+        if object.api_version() != own {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({}) does not match the expected API version ({own})",
+                object.api_version()
+            )));
+        }
+        check_custom_type(kind, &object)?;
+    } else {
+        check_type(kind, &mut object)?;
+    }
     let cannot = |e: Misfit| {
         let (kind, version) = (&kind.kind, &kind.version);
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {e}"))
@@ -99,6 +114,30 @@ fn check_type(kind: &Kind, object: &mut Object) -> Result<(), Status> {
     Ok(())
 }
 
+/// The type of a custom resource cannot be another than the path's.
+pub fn check_custom_type(kind: &Kind, object: &Object) -> Result<(), Status> {
+    let wanted = [("kind", object.kind(), kind.kind.clone()), ("apiVersion", object.api_version(), kind.api_version())];
+    let wrong = wanted.into_iter().filter(|(_, stated, own)| stated != own);
+    let errors: Vec<FieldError> =
+        wrong.map(|(field, stated, own)| FieldError::invalid(field, stated, format!("must be {own}"))).collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let (group, _) = meta::split_api_version(object.api_version());
+    Err(Status::invalid(group, object.kind(), object.name(), &errors))
+}
+
+/// The beginning of a body as errors show it: text, or bytes in hexadecimal.
+fn summary(bytes: &[u8]) -> String {
+    const MOST: usize = 30;
+    let (start, more) = if bytes.len() > MOST { (&bytes[..MOST], " ...") } else { (bytes, "") };
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        Some(_) => format!("{}{more}", start.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
+
 /// Why an object does not fit its kind.
 #[derive(Debug, thiserror::Error)]
 pub enum Misfit {
@@ -117,23 +156,16 @@ pub fn check(
 ) -> Result<Vec<String>, Misfit> {
     // An empty list of owners asks to forget them; the types would leave it out.
     let reset = object.meta().get("managedFields").is_some_and(Managers::is_reset);
-    let mut value = Value::Object(std::mem::take(&mut object.0));
-    let facts = schema::Facts::builtin();
-    let outcome = match facts.kind(&kind.group, &kind.version, &kind.kind) {
-        Some(ty) => schema::decode(facts, ty, &mut value).map(|d| d.unknown),
-        None => Ok(Vec::new()),
-    };
-    object.0 = match value {
-        Value::Object(map) => map,
-        _ => Default::default(),
-    };
-    let unknown = outcome?;
+    let unknown = kind.conform(object)?;
     if reset {
         object.meta_mut().insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    let found: Vec<String> = (unknown.iter().map(|p| format!("unknown field {p:?}")))
-        .chain(duplicates.iter().map(|p| format!("duplicate field {p:?}")))
-        .collect();
+    let unknown = unknown.iter().map(|p| format!("unknown field {p:?}"));
+    let duplicates = duplicates.iter().map(|p| format!("duplicate field {p:?}"));
+    let found: Vec<String> = match kind.custom {
+        None => unknown.chain(duplicates).collect(),
+        Some(_) => duplicates.chain(unknown).collect(),
+    };
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(found),

@@ -9,11 +9,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
 use meta::Status;
 use serde_json::{Value, json};
+use std::sync::OnceLock;
 
-/// The aggregated documents, made once.
+/// The aggregated documents, made when first asked for.
+#[derive(Default)]
 pub(crate) struct Discovery {
-    core: Document,
-    groups: Document,
+    core: OnceLock<Document>,
+    groups: OnceLock<Document>,
 }
 
 struct Document {
@@ -24,16 +26,20 @@ struct Document {
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
-    pub fn new(registry: &Registry) -> Self {
-        let groups = registry.groups();
-        let (core, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(group, _)| group.is_empty());
-        Self { core: Document::new(registry, &core), groups: Document::new(registry, &others) }
+    fn core(&self, registry: &Registry) -> &Document {
+        self.core.get_or_init(|| Document::new(registry, |group| group.is_empty()))
+    }
+
+    fn groups(&self, registry: &Registry) -> &Document {
+        self.groups.get_or_init(|| Document::new(registry, |group| !group.is_empty()))
     }
 }
 
 impl Document {
-    fn new(registry: &Registry, groups: &[(&str, Vec<&str>)]) -> Self {
-        let items: Vec<Value> = groups.iter().map(|(group, versions)| aggregated(registry, group, versions)).collect();
+    fn new(registry: &Registry, wanted: impl Fn(&str) -> bool) -> Self {
+        let groups = registry.groups();
+        let groups = groups.iter().filter(|(group, _)| wanted(group));
+        let items: Vec<Value> = groups.map(|(group, versions)| aggregated(registry, group, versions)).collect();
         let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
         let mut body = Vec::new();
         render::write(&mut body, &list);
@@ -96,10 +102,12 @@ impl Inner {
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Status> {
         let aggregated = wants_aggregated(headers);
+        let served = self.served.get();
+        let registry = &served.registry;
         let document = match path {
             [] => {
                 let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
-                for (group, versions) in self.registry.groups().into_iter().filter(|(g, _)| !g.is_empty()) {
+                for (group, versions) in registry.groups().into_iter().filter(|(g, _)| !g.is_empty()) {
                     paths.push(format!("/apis/{group}"));
                     paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
                 }
@@ -109,24 +117,21 @@ impl Inner {
                 Some(json!({"paths": paths}))
             }
             ["api"] if aggregated => {
-                return Ok(cached(headers, AGGREGATED, self.discovery.core.body.clone(), &self.discovery.core.etag));
+                let core = served.discovery.core(registry);
+                return Ok(cached(headers, AGGREGATED, core.body.clone(), &core.etag));
             }
             ["apis"] if aggregated => {
-                return Ok(cached(
-                    headers,
-                    AGGREGATED,
-                    self.discovery.groups.body.clone(),
-                    &self.discovery.groups.etag,
-                ));
+                let groups = served.discovery.groups(registry);
+                return Ok(cached(headers, AGGREGATED, groups.body.clone(), &groups.etag));
             }
             ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
             ["apis"] => {
-                let groups = self.registry.groups();
+                let groups = registry.groups();
                 let groups = groups.iter().filter(|(g, _)| !g.is_empty()).map(|(g, v)| group(g, v));
                 Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>()}))
             }
             ["apis", name] => {
-                let groups = self.registry.groups();
+                let groups = registry.groups();
                 groups.iter().find(|(g, _)| g == name && !g.is_empty()).map(|(name, versions)| {
                     let mut out = group(name, versions);
                     out["kind"] = "APIGroup".into();
@@ -134,9 +139,9 @@ impl Inner {
                     out
                 })
             }
-            ["api", version] => Some(self.resources("", version).ok_or_else(Status::no_such_resource)?),
-            ["apis", group, version] => match self.resources(group, version) {
-                None if self.registry.groups().iter().any(|(g, _)| g == group) => {
+            ["api", version] => Some(resources(registry, "", version).ok_or_else(Status::no_such_resource)?),
+            ["apis", group, version] => match resources(registry, group, version) {
+                None if registry.is_builtin_group(group) => {
                     return Err(Status::no_such_resource());
                 }
                 found => found,
@@ -145,18 +150,18 @@ impl Inner {
         };
         Ok(document.map_or_else(render::no_page, |document| render::value(200, &document)))
     }
+}
 
-    fn resources(&self, group: &str, version: &str) -> Option<Value> {
-        let resources: Vec<Value> = self.registry.of_version(group, version).flat_map(|k| legacy(k)).collect();
-        if resources.is_empty() {
-            return None;
-        }
-        let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
-        if !group.is_empty() {
-            list["apiVersion"] = "v1".into();
-        }
-        Some(list)
+fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let resources: Vec<Value> = registry.of_version(group, version).flat_map(|k| legacy(k)).collect();
+    if resources.is_empty() {
+        return None;
     }
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    Some(list)
 }
 
 fn group(name: &str, versions: &[&str]) -> Value {
@@ -193,7 +198,7 @@ fn legacy(kind: &Kind) -> Vec<Value> {
 
 fn storage_hash(kind: &Kind) -> String {
     use base64::Engine;
-    let stored = kind.stored_as.as_ref().map_or_else(|| kind.api_version(), |s| s.api_version.to_owned());
+    let stored = kind.stored_api_version();
     let (group, version) = meta::split_api_version(&stored);
     let sum =
         aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{}", kind.kind).as_bytes());

@@ -17,7 +17,7 @@ struct Seen {
 
 /// Deletes events that nobody wrote for the configured time. After a restart they live that long again.
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
-    let Some(kind) = api.inner.registry.find("", "v1", "events").cloned() else { return };
+    let Some(kind) = api.inner.served.get().registry.find("", "v1", "events").cloned() else { return };
     let store = &api.inner.store;
     let ttl = api.inner.options.event_ttl;
     let mut waiting: VecDeque<Seen> = VecDeque::new();

@@ -18,12 +18,16 @@ use tokio_util::sync::CancellationToken;
 /// How long a failed piece of work waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 const QUEUE: usize = 1024;
+/// Owners remembered after they went.
+const DEPARTED: usize = 1024;
 
 /// Who owns whom, kept for objects that have owners; built from the store and from its events.
 #[derive(Default)]
 struct Graph {
     /// Owner's uid to its dependents.
     dependents: HashMap<Box<str>, HashSet<Key>>,
+    /// Owners that were seen to go, the newest last: what kind they were may not be known any more when their dependents are looked at.
+    departed: VecDeque<Box<str>>,
 }
 
 impl Graph {
@@ -42,6 +46,13 @@ impl Graph {
                 }
             }
         }
+    }
+
+    fn depart(&mut self, uid: &str) {
+        if self.departed.len() == DEPARTED {
+            self.departed.pop_front();
+        }
+        self.departed.push_back(uid.into());
     }
 
     fn of(&self, uid: &str) -> Vec<Key> {
@@ -83,14 +94,22 @@ impl Todo {
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
     let (events, mut incoming) = mpsc::channel::<Feed>(QUEUE);
     let mut feeders = JoinSet::new();
-    for kind in api.inner.registry.stored() {
-        feeders.spawn(feed(api.clone(), kind.collection.clone(), events.clone()));
-    }
-    drop(events);
+    let mut fed: HashSet<Collection> = HashSet::new();
+    let mut changes = api.inner.served.changes();
+    changes.mark_changed();
     let mut graph = Graph::default();
     let mut todo = Todo::default();
     let mut later: Vec<Work> = Vec::new();
     loop {
+        if changes.has_changed().unwrap_or_default() {
+            changes.mark_unchanged();
+            // A collection that is no longer served is fed to its end: its last events are what sets its dependents free.
+            for kind in api.inner.served.get().registry.stored() {
+                if fed.insert(kind.collection.clone()) {
+                    feeders.spawn(feed(api.clone(), kind.collection.clone(), events.clone()));
+                }
+            }
+        }
         // Everything known first: a decision is made on the newest graph.
         while let Ok(item) = incoming.try_recv() {
             learn(&mut graph, &mut todo, item);
@@ -99,6 +118,10 @@ pub(crate) async fn run(api: Api, stop: CancellationToken) {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(RETRY), if !later.is_empty() => later.drain(..).for_each(|w| todo.push(w)),
+                changed = changes.changed() => match changed {
+                    Ok(()) => changes.mark_changed(),
+                    Err(_) => return,
+                },
                 item = incoming.recv() => match item {
                     Some(item) => learn(&mut graph, &mut todo, item),
                     None => return,
@@ -195,7 +218,11 @@ fn learn(graph: &mut Graph, todo: &mut Todo, item: Feed) {
         }
         None => {
             if let Some(prev) = prev {
-                for dependent in graph.of(&prev.attrs.uid) {
+                let dependents = graph.of(&prev.attrs.uid);
+                if !dependents.is_empty() {
+                    graph.depart(&prev.attrs.uid);
+                }
+                for dependent in dependents {
                     todo.push(Work::Dependent(dependent));
                 }
             }
@@ -212,9 +239,13 @@ enum Owner {
     Waiting,
 }
 
-fn standing(api: &Inner, namespace: &str, owner: &meta::object::Owner<'_>) -> Owner {
+fn standing(api: &Inner, graph: &Graph, namespace: &str, owner: &meta::object::Owner<'_>) -> Owner {
+    if graph.departed.iter().any(|uid| **uid == *owner.uid) {
+        return Owner::Gone;
+    }
     // A kind we do not serve is nobody we could judge: leave its dependents alone.
-    let Some(kind) = api.registry.by_type(owner.api_version, owner.kind) else { return Owner::Solid };
+    let served = api.served.get();
+    let Some(kind) = served.registry.by_type(owner.api_version, owner.kind) else { return Owner::Solid };
     let Some(entry) = api.store.get(&kind.key(namespace, owner.name)) else { return Owner::Gone };
     if *entry.attrs.uid != *owner.uid {
         return Owner::Gone;
@@ -229,7 +260,7 @@ fn standing(api: &Inner, namespace: &str, owner: &meta::object::Owner<'_>) -> Ow
 }
 
 fn locate<'a>(api: &Inner, key: &'a Key) -> Option<(Arc<Kind>, &'a str, &'a str)> {
-    let kind = api.registry.stored_in(&key.collection)?.clone();
+    let kind = api.served.get().registry.stored_in(&key.collection)?.clone();
     let (namespace, name) = if kind.namespaced { key.item.split_once('/')? } else { ("", &*key.item) };
     Some((kind, namespace, name))
 }
@@ -243,7 +274,7 @@ async fn collect(api: &Inner, graph: &Graph, key: &Key) -> Result<bool, Status> 
     }
     let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
     let standings: Vec<(String, Owner)> =
-        object.owners().map(|o| (o.uid.to_owned(), standing(api, namespace, &o))).collect();
+        object.owners().map(|o| (o.uid.to_owned(), standing(api, graph, namespace, &o))).collect();
     let any = |what: Owner| standings.iter().any(|(_, s)| *s == what);
     if any(Owner::Solid) {
         let stale: Vec<&str> =

@@ -5,6 +5,7 @@ pub mod audit;
 mod backup;
 mod body;
 mod decode;
+mod definitions;
 mod discovery;
 mod events;
 mod garbage;
@@ -22,6 +23,7 @@ mod render;
 mod router;
 mod scale;
 pub mod serve;
+mod served;
 mod server_side;
 mod verbs;
 mod watch;
@@ -74,11 +76,10 @@ pub struct Api {
 
 pub(crate) struct Inner {
     pub store: Store,
-    pub registry: Arc<Registry>,
+    pub served: served::Current,
+    pub definitions: definitions::Definitions,
     pub options: Options,
     pub clock: Arc<dyn Clock>,
-    pub documents: openapi::Documents,
-    pub discovery: discovery::Discovery,
     pub health: health::Checks,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
@@ -96,16 +97,16 @@ pub fn sealed_collections() -> impl Iterator<Item = Collection> {
 
 impl Api {
     pub fn new(store: Store, options: Options) -> Self {
-        let registry = Arc::new(Registry::builtin());
+        let stop = CancellationToken::new();
+        let (definitions, served) = definitions::Definitions::new(&store, &stop);
         let inner = Inner {
-            discovery: discovery::Discovery::new(&registry),
-            documents: openapi::Documents::default(),
+            served: served::Current::new(served),
+            definitions,
             health: health::Checks::new(store.clone()),
             clock: options.clock.clone(),
             store,
-            registry,
             options,
-            stop: CancellationToken::new(),
+            stop,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -116,6 +117,7 @@ impl Api {
         namespaces::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
+        tasks.spawn(definitions::run(self.clone(), stop.clone()));
         tasks.spawn(namespaces::run(self.clone(), stop.clone()));
         tasks.spawn(garbage::run(self.clone(), stop.clone()));
         tasks.spawn(events::run(self.clone(), stop));
@@ -140,7 +142,7 @@ impl Api {
 
 impl Inner {
     pub fn namespace_kind(&self) -> Arc<Kind> {
-        match self.registry.find("", "v1", "namespaces") {
+        match self.served.get().registry.find("", "v1", "namespaces") {
             Some(kind) => kind.clone(),
             None => unreachable!("Namespace is a built-in row"),
         }

@@ -115,7 +115,7 @@ fn terminating(api: &Inner, kind: &Kind) -> Vec<String> {
 /// Deletes what is in the namespace; when nothing is left, drops our finalizer. Tells whether that happened.
 async fn empty(api: &Inner, kind: &Arc<Kind>, namespace: &str) -> Result<bool, Status> {
     let mut left = Vec::new();
-    for content in api.registry.stored().filter(|k| k.namespaced) {
+    for content in api.served.get().registry.stored().filter(|k| k.namespaced) {
         let prefix = content.prefix(namespace);
         let range = Range { collection: &content.collection, prefix: &prefix, after: None, limit: 0, at: None };
         let page = api.store.range(&range, |_, _| true).map_err(crate::objects::storage)?;

@@ -2,7 +2,7 @@
 
 use crate::kinds::{Kind, metadata};
 use crate::ownership::{self, By};
-use crate::{Inner, namespaces};
+use crate::{Inner, definitions, namespaces};
 use bytes::Bytes;
 use meta::options::{DeleteOptions, Propagation};
 use meta::{FieldError, Object, Status, time};
@@ -60,7 +60,7 @@ impl Inner {
         let parsed =
             meta::json::parse(value).map_err(|e| Status::internal(format!("stored object is damaged: {e}")))?;
         let mut object = Object::from_value(parsed.value).unwrap_or_default();
-        kind.to_served(&mut object);
+        kind.to_served(&mut object, revision);
         object.set_revision(revision);
         Ok(object)
     }
@@ -80,7 +80,7 @@ impl Inner {
 
     fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<store::Attrs>) {
         let mut converted = None;
-        let stored = if kind.stored_as.is_some() {
+        let stored = if kind.converts() {
             let converted = converted.insert(object.clone());
             kind.to_stored(converted);
             converted
@@ -116,15 +116,16 @@ impl Inner {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
             }
             if attempt == 1 {
+                definitions::admit(kind, object.name())?;
                 if kind.namespaced {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
-                (kind.behaviour.default)(&mut object);
+                kind.default(&mut object);
                 owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, &object, None)?;
             } else {
-                (kind.behaviour.default)(&mut object);
+                kind.default(&mut object);
             }
             let (value, attrs) = self.encode(kind, &object, &owners);
             let key = kind.key(namespace, object.name());
@@ -181,10 +182,7 @@ impl Inner {
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
         }
-        errors.extend((kind.behaviour.validate)(object));
-        if let Some(old) = old {
-            errors.extend((kind.behaviour.validate_update)(object, old));
-        }
+        errors.extend(kind.validate(object, old));
         if errors.is_empty() {
             Ok(())
         } else {
@@ -194,7 +192,8 @@ impl Inner {
 
     fn write<R>(&self, kind: &Kind, by: &By<'_>, act: impl FnOnce(ownership::Write<'_>) -> R) -> R {
         let now = time::seconds(self.clock.now());
-        act(ownership::Write { kind, by, now: &now, unrestricted: self.options.unrestricted_update })
+        let (served, unrestricted) = (self.served.get(), self.options.unrestricted_update);
+        act(ownership::Write { kind, registry: &served.registry, by, now: &now, unrestricted })
     }
 
     /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
@@ -226,7 +225,7 @@ impl Inner {
         held: &[u8],
     ) -> Option<Vec<u8>> {
         let claimed = desired.meta_mut().remove("managedFields");
-        (kind.behaviour.default)(desired);
+        kind.default(desired);
         self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref()))
     }
 
@@ -341,16 +340,15 @@ impl Inner {
                         Some(status) => desired.0.insert("status".into(), status),
                         None => desired.0.remove("status"),
                     };
-                    // Labels, annotations and finalizers of a status write count, as everywhere in the core kinds.
-                    if let Some(Value::Object(meta)) = meta {
+                    if let Some(Value::Object(meta)) = meta.filter(|_| kind.behaviour.status_metadata) {
                         desired.0.insert("metadata".into(), Value::Object(meta));
                     }
                 }
             }
             Part::Finalize => keep(&mut desired.0, &current.0, "status"),
         }
-        (kind.behaviour.default)(desired);
-        if kind.behaviour.generation && part == Part::Main && differs(desired, current) {
+        kind.default(desired);
+        if kind.behaviour.generation && part == Part::Main && kind.is_new_generation(desired, current) {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }
@@ -374,14 +372,17 @@ impl Inner {
             let mut marked = current.clone();
             propagate(&mut marked, options.propagation);
             namespaces::mark(kind, &mut marked);
+            let now = time::seconds(self.clock.now());
+            definitions::mark(kind, &mut marked, &now);
             let held = !is_released(kind, &marked);
             if held && !marked.is_deleting() {
                 let meta = marked.meta_mut();
-                meta.insert("deletionTimestamp".into(), time::seconds(self.clock.now()).into());
-                if !namespaces::is_namespace(kind) {
+                meta.insert("deletionTimestamp".into(), now.into());
+                if !namespaces::is_namespace(kind) && !definitions::is_definition(kind) {
                     meta.insert("deletionGracePeriodSeconds".into(), 0.into());
                 }
-                if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+                let counts = !definitions::is_definition(kind);
+                if let Some(generation) = meta.get("generation").and_then(Value::as_i64).filter(|g| counts && *g > 0) {
                     meta.insert("generation".into(), (generation + 1).into());
                 }
             }
@@ -430,17 +431,6 @@ fn is_same(a: &Object, b: &Object) -> bool {
         o.0.iter().filter(|(key, _)| *key != "metadata")
     }
     meta(a).eq(meta(b)) && rest(a).eq(rest(b))
-}
-
-/// Anything but metadata and status changed.
-fn differs(a: &Object, b: &Object) -> bool {
-    let rest = |o: &Object| -> Vec<(String, Value)> {
-        o.0.iter()
-            .filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status"))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
-    };
-    rest(a) != rest(b)
 }
 
 fn propagate(object: &mut Object, propagation: Option<Propagation>) {

@@ -13,16 +13,24 @@ use meta::options::Query;
 use schema::openapi::{self, Resource, Subresource};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const VERSION: &str = "v1.34.0";
 
-#[derive(Default)]
 pub(crate) struct Documents {
     /// By path below /openapi/v3: `api/v1`, `apis/coordination.k8s.io/v1`.
-    v3: OnceLock<BTreeMap<String, Document>>,
+    v3: BTreeMap<String, Arc<Version>>,
     v2: OnceLock<(Document, Document)>,
+}
+
+/// The document of one group and version, made when first asked for.
+struct Version {
+    group: String,
+    version: String,
+    /// What its custom kinds are made from; it stands for the document in the index, so that the index needs no documents.
+    digest: Option<String>,
+    document: OnceLock<Document>,
 }
 
 struct Document {
@@ -43,6 +51,44 @@ impl Document {
     }
 }
 
+impl Documents {
+    /// Documents whose kinds are as they were are taken from `previous`.
+    pub fn new(registry: &Registry, previous: Option<&Documents>) -> Self {
+        let mut v3 = BTreeMap::new();
+        for (group, versions) in registry.groups() {
+            for version in versions {
+                let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+                let digests: Vec<&str> = (registry.of_version(group, version))
+                    .filter_map(|k| k.custom.as_ref().map(|c| c.digest.as_str()))
+                    .collect();
+                let digest = (!digests.is_empty()).then(|| digest(digests.join(" ").as_bytes()));
+                let kept = previous.and_then(|p| p.v3.get(&path)).filter(|kept| kept.digest == digest).cloned();
+                let make = || {
+                    let (group, version) = (group.to_owned(), version.to_owned());
+                    Arc::new(Version { group, version, digest, document: OnceLock::new() })
+                };
+                v3.insert(path, kept.unwrap_or_else(make));
+            }
+        }
+        Self { v3, v2: OnceLock::new() }
+    }
+}
+
+impl Version {
+    fn document(&self, registry: &Registry) -> &Document {
+        self.document.get_or_init(|| {
+            let kinds = registry.of_version(&self.group, &self.version);
+            let resources: Vec<Resource<'_>> = kinds.map(|k| resource(k)).collect();
+            let facts = schema::Facts::builtin();
+            Document::json(&openapi::v3(facts, &self.group, &self.version, &resources, VERSION))
+        })
+    }
+
+    fn hash(&self, registry: &Registry) -> &str {
+        self.digest.as_deref().unwrap_or_else(|| &self.document(registry).hash)
+    }
+}
+
 impl Inner {
     /// The index of group-versions, or one of them. The hash in the URL lets clients cache for good.
     pub(crate) fn openapi_v3(
@@ -52,18 +98,20 @@ impl Inner {
         headers: &HeaderMap,
         query: Option<&str>,
     ) -> Result<Response<Body>, Status> {
-        let documents = self.documents.v3.get_or_init(|| v3(&self.registry));
+        let served = self.served.get();
+        let (documents, registry) = (&served.documents.v3, &served.registry);
         if path.is_empty() {
-            let entry = |(path, d): (&String, &Document)| {
-                let url = format!("/openapi/v3/{path}?hash={}", d.hash);
+            let entry = |(path, version): (&String, &Arc<Version>)| {
+                let url = format!("/openapi/v3/{path}?hash={}", version.hash(registry));
                 (path.clone(), json!({"serverRelativeURL": url}))
             };
             let paths: Map<String, Value> = documents.iter().map(entry).collect();
             return Ok(render::value(200, &json!({"paths": paths})));
         }
-        let document = documents.get(&path.join("/")).ok_or_else(Status::no_such_resource)?;
+        let version = documents.get(&path.join("/")).ok_or_else(Status::no_such_resource)?;
+        let document = version.document(registry);
         let mut response = cached(headers, "application/json", document.body.clone(), &document.etag);
-        if Query::parse(query).get("hash") == Some(&document.hash) {
+        if Query::parse(query).get("hash") == Some(version.hash(registry)) {
             let forever = HeaderValue::from_static("public, immutable");
             response.headers_mut().insert(header::CACHE_CONTROL, forever);
         }
@@ -71,7 +119,8 @@ impl Inner {
     }
 
     pub(crate) fn openapi_v2(&self, _: &Authorized, headers: &HeaderMap) -> Result<Response<Body>, Status> {
-        let (json, protobuf) = self.documents.v2.get_or_init(|| v2(&self.registry));
+        let served = self.served.get();
+        let (json, protobuf) = served.documents.v2.get_or_init(|| v2(&served.registry));
         let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
         Ok(if accept.contains("proto-openapi.spec.v2") {
             cached(headers, V2_PROTOBUF, protobuf.body.clone(), &protobuf.etag)
@@ -81,37 +130,24 @@ impl Inner {
     }
 }
 
-fn v3(registry: &Registry) -> BTreeMap<String, Document> {
-    let resources = resources(registry);
-    let versions = registry.groups().into_iter().flat_map(|(g, versions)| versions.into_iter().map(move |v| (g, v)));
-    versions
-        .map(|(group, version)| {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            let document = openapi::v3(schema::Facts::builtin(), group, version, &resources, VERSION);
-            (path, Document::json(&document))
-        })
-        .collect()
-}
-
 fn v2(registry: &Registry) -> (Document, Document) {
-    let document = openapi::v2(schema::Facts::builtin(), &resources(registry), VERSION);
+    let resources: Vec<Resource<'_>> = registry.kinds().iter().map(|k| resource(k)).collect();
+    let document = openapi::v2(schema::Facts::builtin(), &resources, VERSION);
     (Document::json(&document), Document::new(openapi::v2_protobuf(&document)))
 }
 
-/// The registry in the schema room's words.
-fn resources(registry: &Registry) -> Vec<Resource<'_>> {
-    fn resource(k: &Kind) -> Resource<'_> {
-        Resource {
-            group: &k.group,
-            version: &k.version,
-            kind: &k.kind,
-            plural: &k.plural,
-            namespaced: k.namespaced,
-            verbs: k.verbs(),
-            subresources: subresources(k),
-        }
+/// A kind in the schema room's words.
+fn resource(kind: &Kind) -> Resource<'_> {
+    Resource {
+        group: &kind.group,
+        version: &kind.version,
+        kind: &kind.kind,
+        plural: &kind.plural,
+        namespaced: kind.namespaced,
+        verbs: kind.verbs(),
+        subresources: subresources(kind),
+        defined: kind.custom.as_ref().map(|c| c.defined()),
     }
-    registry.kinds().iter().map(|k| resource(k)).collect()
 }
 
 fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {

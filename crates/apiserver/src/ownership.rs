@@ -4,8 +4,8 @@
 
 mod types;
 
-use crate::kinds::Kind;
-use apply::managed::{Element, FieldSet, Managers, Node, Refused, Scope};
+use crate::kinds::{Kind, Registry};
+use apply::managed::{Element, FieldSet, Managers, Refused, Scope};
 use meta::{Object, Reason, Status};
 use schema::Facts;
 use serde_json::{Map, Value};
@@ -54,6 +54,8 @@ const MAX_MANAGER: usize = 128;
 /// The kind, the way and the time of a write.
 pub(crate) struct Write<'w> {
     pub kind: &'w Kind,
+    /// Where the kind's other versions are found.
+    pub registry: &'w Registry,
     pub by: &'w By<'w>,
     pub now: &'w str,
     /// Every write reaches everything.
@@ -132,17 +134,14 @@ impl Write<'_> {
         object
     }
 
-    fn scoped<R>(&self, act: impl FnOnce(Scope<'_, Place>) -> R) -> R {
+    fn scoped<'s, R>(&'s self, act: impl FnOnce(Scope<'_, Place<'s>>) -> R) -> R {
         let kind = self.kind;
         let api_version = kind.api_version();
-        let versions = |api_version: &str| {
-            let (group, version) = meta::split_api_version(api_version);
-            types::node(group, version, &kind.kind)
-        };
+        let versions = |api_version: &str| self.registry.by_type(api_version, &kind.kind).map(|kind| types::node(kind));
         act(Scope {
             api_version: &api_version,
             subresource: self.by.subresource,
-            node: versions(&api_version).unwrap_or(Node::Deduced),
+            node: types::node(kind),
             blank: blank(kind),
             ignored: &self.ignored(),
             versions: &versions,
@@ -171,8 +170,8 @@ impl Write<'_> {
 
 /// Whether a configuration is of the type it is applied as.
 pub(crate) fn check_fit(object: &Object, group: &str, version: &str, kind: &str) -> Result<(), Status> {
-    let node = types::node(group, version, kind).unwrap_or(Node::Deduced);
-    Refused::unless_fit(&object.0, node).map_err(|refused| Status::bad_request(refused.to_string()))
+    Refused::unless_fit(&object.0, types::builtin(group, version, kind))
+        .map_err(|refused| Status::bad_request(refused.to_string()))
 }
 
 fn blank(kind: &Kind) -> &'static Map<String, Value> {

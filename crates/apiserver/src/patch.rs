@@ -24,12 +24,16 @@ enum Language {
 
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
+/// Kinds that are known at run time only have nothing to merge by.
+const ACCEPTED_BY_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
 impl Patch {
-    pub fn parse(media_type: &str, body: &[u8]) -> Result<Self, Status> {
+    pub fn parse(kind: &Kind, media_type: &str, body: &[u8]) -> Result<Self, Status> {
         let make: fn(Value) -> Result<Language, apply::Error> = match media_type {
             "application/json-patch+json" => |v| apply::json_patch::Patch::parse(v).map(Language::Json),
             "application/merge-patch+json" => |v| Ok(Language::Merge(v)),
-            "application/strategic-merge-patch+json" => |v| Ok(Language::Strategic(v)),
+            "application/strategic-merge-patch+json" if kind.custom.is_none() => |v| Ok(Language::Strategic(v)),
+            _ if kind.custom.is_some() => return Err(Status::unsupported_media_type(ACCEPTED_BY_CUSTOM)),
             _ => return Err(Status::unsupported_media_type(ACCEPTED)),
         };
         let parsed = meta::json::parse(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
@@ -55,7 +59,9 @@ impl Patch {
         };
         let mut object = Object::from_value(patched.map_err(refused)?)
             .ok_or_else(|| Status::unprocessable("the patch does not leave an object behind"))?;
-        if object.kind() != kind.kind || object.api_version() != kind.api_version() {
+        if kind.custom.is_some() {
+            decode::check_custom_type(kind, &object)?;
+        } else if object.kind() != kind.kind || object.api_version() != kind.api_version() {
             return Err(unfit("kind and apiVersion may not be changed"));
         }
         let warnings =

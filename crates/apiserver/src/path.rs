@@ -126,6 +126,11 @@ impl Verb {
         }
     }
 
+    /// May be about the objects of all namespaces at once.
+    pub fn reads_all(self) -> bool {
+        matches!(self, Self::List | Self::Watch)
+    }
+
     pub fn writes(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }

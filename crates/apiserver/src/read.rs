@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::kinds::Kind;
-use crate::negotiate::{self, Encoding};
+use crate::negotiate::{self, Encoding, Form};
 use crate::objects::storage;
 use crate::render::{self, Include, Renderer};
 use crate::verbs::Call;
@@ -64,7 +64,11 @@ impl Call<'_> {
         let filter = Filter::new(&self.kind, options)?;
         let renderer = self.renderer()?;
         let page = self.page(&filter).await?;
-        let metadata = page.metadata();
+        let mut metadata = page.metadata();
+        if self.kind.custom.is_some() && self.answer.form == Form::Whole && page.next.is_none() {
+            // Lists without a Go type always state it.
+            metadata["continue"] = "".into();
+        }
         Ok(self.list_response(renderer, page.items, &metadata))
     }
 
@@ -247,7 +251,7 @@ pub struct Filter {
 impl Filter {
     pub fn new(kind: &Arc<Kind>, options: ListOptions) -> Result<Self, Status> {
         if let Some(field) = options.fields.fields().find(|f| !kind.selects(f)) {
-            let plain = kind.behaviour.selectable.is_empty();
+            let plain = kind.behaviour.selectable.is_empty() && kind.custom.is_none();
             return Err(Status::bad_request(if plain {
                 format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
             } else {
@@ -278,6 +282,7 @@ impl Filter {
             return false;
         }
         let (namespace, name) = item.split_once('/').unwrap_or(("", item));
+        let late = self.kind.late_values(entry, self.options.fields.fields());
         (self.name.is_empty() || self.name == name)
             && self.options.labels.matches(&entry.attrs.labels)
             && self.options.fields.matches(|field| match field {
@@ -285,7 +290,8 @@ impl Filter {
                 "metadata.namespace" => Some(namespace),
                 label => {
                     let path = self.kind.selectable_path(label)?;
-                    entry.attrs.fields.iter().find(|(k, _)| &**k == path).map(|(_, v)| &**v)
+                    let known = if late.is_empty() { &entry.attrs.fields } else { &late };
+                    known.iter().find(|(k, _)| &**k == path).map(|(_, v)| &**v)
                 }
             })
     }

@@ -61,7 +61,7 @@ impl Renderer {
     }
 
     fn whole(&self, value: &[u8], revision: u64, out: &mut Vec<u8>) {
-        if self.kind.stored_as.is_some() {
+        if !self.kind.is_verbatim(value, revision) {
             write(out, &Value::Object(self.parse(value, revision).0));
         } else if revision == 0 {
             // A dry run has no revision to show.
@@ -74,7 +74,8 @@ impl Renderer {
     /// One object as an item of a list or a row of a table.
     pub fn item(&self, value: &[u8], revision: u64, out: &mut Vec<u8>) {
         match self.answer.form {
-            Form::Whole if self.kind.stored_as.is_none() => {
+            Form::Whole if self.kind.custom.is_some() => self.whole(value, revision, out),
+            Form::Whole if self.kind.is_verbatim(value, revision) => {
                 // Items of typed lists carry no kind of their own.
                 splice_item(value, revision, out);
             }
@@ -91,7 +92,7 @@ impl Renderer {
 
     fn parse(&self, value: &[u8], revision: u64) -> Object {
         let mut object = stored(value);
-        self.kind.to_served(&mut object);
+        self.kind.to_served(&mut object, revision);
         if revision > 0 {
             object.set_revision(revision);
         }
@@ -99,7 +100,7 @@ impl Renderer {
     }
 
     fn row(&self, value: &[u8], revision: u64) -> Value {
-        let cells = (self.kind.behaviour.cells)(&stored(value), self.now);
+        let cells = self.kind.cells(stored(value), revision, self.now);
         let object = match self.include {
             Include::None => Value::Null,
             Include::Metadata => partial(&self.parse(value, revision)),
@@ -109,13 +110,13 @@ impl Renderer {
     }
 
     fn columns(&self) -> Value {
-        self.kind.behaviour.columns.iter().map(|c| c.to_value()).collect()
+        self.kind.column_definitions()
     }
 
     /// What stands before the items.
     pub fn list_head(&self, metadata: &Value, out: &mut Vec<u8>) {
         let (kind, api_version) = match self.answer.form {
-            Form::Whole => (format!("{}List", self.kind.kind), self.kind.api_version()),
+            Form::Whole => (self.kind.list_kind().into_owned(), self.kind.api_version()),
             Form::Partial | Form::PartialList => ("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into()),
             Form::Table => ("Table".into(), "meta.k8s.io/v1".into()),
         };

@@ -172,16 +172,32 @@ impl Inner {
         B::Data: Send,
         B::Error: std::fmt::Display,
     {
-        let kind = self
-            .registry
+        let served = self.served.get();
+        let registry = &served.registry;
+        let found = registry
             .find(&target.group, &target.version, &target.resource)
             .filter(|kind| kind.namespaced || target.namespace.is_empty())
             .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
-            .ok_or_else(Status::no_such_resource)?;
+            .filter(|kind| kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all());
+        let Some(kind) = found else {
+            // Clients that still send while they are answered may lose the answer.
+            let _ = decode::read(&parts.headers, body).await;
+            // A group that is not built in is nobody's: there is no page.
+            let known = registry.is_builtin_group(&target.group);
+            return if known { Err(Status::no_such_resource()) } else { Ok(render::no_page()) };
+        };
         let endpoint = match (target.subresource.as_str(), kind.action) {
             ("", None) => &Endpoint::Object(Part::Main),
             ("", Some(action)) => &Endpoint::Action(action),
-            (name, _) => &kind.subresource(name).ok_or_else(Status::no_such_resource)?.endpoint,
+            (name, _) => match kind.subresource(name) {
+                Some(sub) => &sub.endpoint,
+                None if kind.custom.is_none() => return Err(Status::no_such_resource()),
+                None => {
+                    let mut response = render::status(&Status::not_found(kind.resource(), &target.name));
+                    render::warn(&mut response, kind.warnings());
+                    return Ok(response);
+                }
+            },
         };
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {

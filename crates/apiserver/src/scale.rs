@@ -9,7 +9,7 @@ use crate::path::Verb;
 use crate::verbs::Call;
 use crate::{decode, negotiate, ownership, server_side};
 use http::Response;
-use meta::options::{Version, WriteOptions};
+use meta::options::{FieldValidation, Version, WriteOptions};
 use meta::selector::LabelSelector;
 use meta::{FieldError, Object, Status};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,13 @@ impl Call<'_> {
                 let version = Version::parse(self.query.get("resourceVersion").unwrap_or_default())?;
                 self.fresh(version).await?;
                 let entry = self.api.store.get(&self.key());
-                entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?.into()
+                let entry = entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?;
+                let object = self.api.decode_stored(&self.kind, &entry.value, entry.revision)?;
+                if at(&object.0, &paths.replicas).is_none() {
+                    let why = format!("the spec replicas field \".{}\" does not exist", paths.replicas);
+                    return Err(Status::internal(why));
+                }
+                entry.into()
             }
             Verb::Update => {
                 let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
@@ -40,7 +46,7 @@ impl Call<'_> {
             }
             Verb::Patch => {
                 let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-                let patch = Patch::parse(negotiate::media_type(self.headers), body)?;
+                let patch = Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
                 self.rescale(paths, &self.by(&options, "scale"), |scale| {
                     let (desired, warnings) = patch.apply(&kind, scale, options.field_validation)?;
                     self.warn(warnings);
@@ -74,11 +80,23 @@ impl Call<'_> {
         }
         let change = |current: &Object, held: &[u8]| {
             let applied = self.api.apply(&self.kind, &by, Some((current, held)), &configuration, options.force);
-            let (desired, owners) = applied.map_err(|refused| self.as_scale(paths, refused))?;
-            check_replicas(at(&desired.0, &paths.replicas), self.name)?;
+            let (mut desired, owners) = applied.map_err(|refused| self.as_scale(paths, refused))?;
+            decode::check(&self.kind, &mut desired, Vec::new(), FieldValidation::Ignore)
+                .map_err(|e| Status::bad_request(e.to_string()))?;
+            self.check_replicas(at(&desired.0, &paths.replicas))?;
             Ok((desired, Some(owners).filter(|owners| owners != held)))
         };
         self.api.rewrite(&self.kind, self.namespace, self.name, Part::Main, by.dry_run, change).await
+    }
+
+    fn check_replicas(&self, replicas: Option<&Value>) -> Result<i64, Status> {
+        let replicas = replicas.and_then(Value::as_i64).unwrap_or_default();
+        // A custom kind has its own words for it.
+        if replicas < 0 && self.kind.custom.is_none() {
+            let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+            return Err(Status::invalid(SCALE.group, SCALE.kind, self.name, &[e]));
+        }
+        Ok(replicas)
     }
 
     /// A refusal names the Scale's version and field, not the object's.
@@ -102,30 +120,17 @@ impl Call<'_> {
         let change = |current: &Object| {
             let desired = change(&paths.view(current))?;
             self.check_uid(current, &desired)?;
-            let replicas = check_replicas(at(&desired.0, "spec.replicas"), self.name)?;
+            let replicas = self.check_replicas(at(&desired.0, "spec.replicas"))?;
             let mut object = current.clone();
             set(&mut object.0, &paths.replicas, replicas.into());
             // The scale's version is the object's: whoever states one means it.
-            let version = desired.resource_version();
-            if version.is_empty() {
-                object.meta_mut().remove("resourceVersion").map(drop)
-            } else {
-                object.set_meta("resourceVersion", version);
-                None
-            };
+            if !desired.resource_version().is_empty() {
+                object.set_meta("resourceVersion", desired.resource_version());
+            }
             Ok(object)
         };
         self.api.update(&self.kind, self.namespace, self.name, Part::Main, by, change).await
     }
-}
-
-fn check_replicas(replicas: Option<&Value>, name: &str) -> Result<i64, Status> {
-    let replicas = replicas.and_then(Value::as_i64).unwrap_or_default();
-    if replicas < 0 {
-        let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        return Err(Status::invalid(SCALE.group, SCALE.kind, name, &[e]));
-    }
-    Ok(replicas)
 }
 
 impl ScalePaths {

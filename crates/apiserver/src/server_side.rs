@@ -60,15 +60,18 @@ impl Call<'_> {
                 "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured object to {of}: {e}"
             ))
         })?;
+        let mut warnings = Vec::new();
         if let Some(duplicates) = &configuration.duplicates {
             match options.field_validation {
                 FieldValidation::Ignore => {}
-                FieldValidation::Warn => self.warn(vec![duplicates.clone()]),
+                FieldValidation::Warn => warnings.push(duplicates.clone()),
                 FieldValidation::Strict => {
                     return Err(Status::bad_request(format!("error strict decoding YAML: {duplicates}")));
                 }
             }
         }
+        warnings.extend(self.kind.advice(&object, live.map(|(live, _)| live)));
+        self.warn(warnings);
         Ok((object, owners))
     }
 

@@ -8,7 +8,7 @@ use crate::objects::{Deleted, Part, Stored};
 use crate::ownership::{self, By};
 use crate::path::Verb;
 use crate::render::{self, Include};
-use crate::{Inner, patch, server_side};
+use crate::{Inner, definitions, patch, server_side};
 use auth::Authorized;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -39,6 +39,11 @@ impl Call<'_> {
     /// Does it, and adds the warnings to whatever the answer is.
     pub async fn run(&self, verb: Verb, body: Bytes) -> Response<Body> {
         let mut response = self.dispatch(verb, body).await.unwrap_or_else(|status| render::status(&status));
+        if verb.writes() && definitions::is_definition(&self.kind) && response.status().is_success() {
+            // What is defined is served before anybody is told that it is defined.
+            self.api.definitions.settled().await;
+        }
+        render::warn(&mut response, self.kind.warnings());
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }
@@ -56,6 +61,9 @@ impl Call<'_> {
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(part, &body).await,
             (Verb::Patch, _) => self.patch(part, &body).await,
+            (_, Part::Status | Part::Finalize) if self.kind.custom.is_some() => {
+                Err(Status::method_not_supported(self.kind.resource(), verb.as_str()))
+            }
             (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,
@@ -91,7 +99,8 @@ impl Call<'_> {
         }
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
-        let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        let mut decoded = decode::object(&self.kind, content, body, options.field_validation)?;
+        decoded.warnings.extend(self.kind.advice(&decoded.object, None));
         self.warn(decoded.warnings);
         self.check_namespace(&decoded.object)?;
         if !matches!(decoded.object.resource_version(), "" | "0") {
@@ -157,7 +166,7 @@ impl Call<'_> {
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
-        self.warn(decoded.warnings);
+        self.warn(decoded.warnings.clone());
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
         if missing && part == Part::Main && self.kind.behaviour.create_on_update {
@@ -169,6 +178,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, &by, |current| {
                 self.check_uid(current, &desired)?;
+                self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
                 Ok(desired.clone())
             })
             .await?;
@@ -200,7 +210,7 @@ impl Call<'_> {
             return self.apply(part, body).await;
         }
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let patch = patch::Patch::parse(negotiate::media_type(self.headers), body)?;
+        let patch = patch::Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
         if self.query.get("force").is_some_and(|force| !force.is_empty()) {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
@@ -210,7 +220,7 @@ impl Call<'_> {
             let owned = patch.sees_owners.then(|| ownership::with_owners(current, held));
             let document = owned.as_ref().unwrap_or(current);
             let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
-            self.warn(found);
+            self.warn([found, self.kind.advice(&desired, Some(current))].concat());
             self.check_patched(current, &desired)?;
             let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held);
             Ok((desired, owners))
@@ -227,6 +237,9 @@ impl Call<'_> {
                 desired.name(),
                 self.name
             )));
+        }
+        if self.kind.custom.is_some() {
+            return self.check_name(desired);
         }
         self.check_namespace(desired)
     }

@@ -42,7 +42,7 @@ impl Call<'_> {
             bookmark_at,
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
-            stop: self.api.stop.child_token(),
+            stop: self.kind.lifetime(&self.api.stop),
             store: self.api.store.clone(),
             renderer,
             filter,
@@ -165,9 +165,9 @@ impl Stream {
 
     /// One event that every plain watcher sees alike: the same buffer goes to all of them.
     fn shared_frame(&self) -> Option<Bytes> {
-        let plain = self.renderer.answer.form == Form::Whole && self.renderer.kind.stored_as.is_none();
+        let plain = self.renderer.answer.form == Form::Whole && self.filter.is_everything();
         match self.pending.as_slice() {
-            [event] if plain && self.filter.is_everything() => Some(event.rendered(|event| {
+            [event] if plain && self.renderer.kind.shares_event(event.revision) => Some(event.rendered(|event| {
                 let mut out = Vec::new();
                 write_event(&self.filter, &self.renderer, event, &mut false, &mut out);
                 out.into()
@@ -261,7 +261,7 @@ fn bookmark(renderer: &Renderer, revision: Revision, initial_end: bool, out: &mu
     }
     let object = match renderer.answer.form {
         Form::Whole => {
-            if renderer.kind.stored_as.is_none() {
+            if renderer.kind.stored_as.is_none() && renderer.kind.custom.is_none() {
                 metadata["creationTimestamp"] = Value::Null;
             }
             json!({"kind": renderer.kind.kind, "apiVersion": renderer.kind.api_version(), "metadata": metadata})

@@ -208,6 +208,12 @@ impl Status {
         s
     }
 
+    /// The same, said by a resource that exists.
+    pub fn method_not_supported(r: GroupResource<'_>, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{r}\"");
+        Self::new(405, Reason::MethodNotAllowed, message).about(r, "")
+    }
+
     pub fn not_acceptable(accepted: &str) -> Self {
         Self::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {accepted}"))
     }

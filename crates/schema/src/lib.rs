@@ -2,11 +2,13 @@
 //!
 //! The table (`facts/v1.34.txt`) is written by `tools/facts` from the Go types; nothing here is written per kind.
 
+pub mod crd;
 mod decode;
 mod facts;
 pub mod openapi;
 pub mod quantity;
 mod scalar;
+pub mod structural;
 mod table;
 pub mod time;
 

@@ -5,11 +5,12 @@
 mod components;
 mod gnostic;
 mod paths;
-mod words;
+pub(crate) mod words;
 
 use serde_json::{Map, Value, json};
 
 use crate::facts::Facts;
+use crate::structural::Schema;
 
 pub use gnostic::v2_protobuf;
 
@@ -29,6 +30,23 @@ pub struct Resource<'a> {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verbs: &'a [&'a str],
     pub subresources: Vec<Subresource<'a>>,
+    /// Its shape, when the facts table does not hold it.
+    pub defined: Option<Defined<'a>>,
+}
+
+/// A kind that a CustomResourceDefinition defines.
+#[derive(Clone, Copy, Debug)]
+pub struct Defined<'a> {
+    pub list_kind: &'a str,
+    pub schema: &'a Schema,
+    /// Dotted paths of the fields that selectors may name.
+    pub selectable: &'a [String],
+}
+
+impl Resource<'_> {
+    fn list_kind(&self) -> String {
+        self.defined.map_or_else(|| format!("{}List", self.kind), |d| d.list_kind.to_owned())
+    }
 }
 
 /// A subresource, with the kind its bodies have (often the resource's own).
@@ -41,6 +59,9 @@ pub struct Subresource<'a> {
     pub verbs: &'a [&'a str],
 }
 
+/// The component every resource's metadata refers to.
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     V2,
@@ -48,7 +69,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    fn reference(self, component: &str) -> String {
+    pub(crate) fn reference(self, component: &str) -> String {
         match self {
             Style::V2 => format!("#/definitions/{component}"),
             Style::V3 => format!("#/components/schemas/{component}"),

@@ -1,6 +1,6 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, metadata, rules};
+use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, definition, metadata, rules};
 use store::Collection;
 
 struct Row {
@@ -22,7 +22,9 @@ pub const PLAIN: Behaviour = Behaviour {
     generation: false,
     status: false,
     resets: &[],
+    status_metadata: true,
     subresources: &[],
+    categories: &[],
     create_on_update: false,
     unconditional_update: true,
     returns_deleted: false,
@@ -34,6 +36,7 @@ pub const PLAIN: Behaviour = Behaviour {
     prepare_create: |_| {},
     prepare_update: |_, _| {},
     validate: |_| Vec::new(),
+    validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
 };
 
@@ -130,6 +133,19 @@ static NEW_EVENT: Behaviour = Behaviour {
     ..EVENT
 };
 
+static DEFINITION: Behaviour = Behaviour {
+    categories: &["api-extensions"],
+    generation: true,
+    status: true,
+    unconditional_update: false,
+    default: |object| schema::crd::default(&mut object.0),
+    prepare_create: definition::prepare_create,
+    prepare_update: definition::prepare_update,
+    validate_create: |object| schema::crd::validate(&object.0, None),
+    validate_update: |object, old| schema::crd::validate(&object.0, Some(&old.0)),
+    ..PLAIN
+};
+
 fn event_renames() -> StoredAs {
     StoredAs {
         api_version: "v1",
@@ -153,6 +169,7 @@ const ROWS: &[Row] = &[
     Row { group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret", short: &[], namespaced: true, collection: "core/secrets", stored_as: None, behaviour: &SECRET },
     Row { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount", short: &["sa"], namespaced: true, collection: "core/serviceaccounts", stored_as: None, behaviour: &SERVICE_ACCOUNT },
     Row { group: "events.k8s.io", version: "v1", kind: "Event", plural: "events", singular: "event", short: &["ev"], namespaced: true, collection: "core/events", stored_as: Some(event_renames), behaviour: &NEW_EVENT },
+    Row { group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", singular: "customresourcedefinition", short: &["crd", "crds"], namespaced: false, collection: "apiextensions.k8s.io/customresourcedefinitions", stored_as: None, behaviour: &DEFINITION },
     Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
 ];
 
@@ -166,7 +183,7 @@ pub fn kinds() -> Vec<Kind> {
             plural: row.plural.into(),
             singular: row.singular.into(),
             short_names: owned(row.short),
-            categories: Vec::new(),
+            categories: owned(row.behaviour.categories),
             namespaced: row.namespaced,
             collection: Collection::new(row.collection),
             stored_as: row.stored_as.map(|make| make()),
@@ -179,6 +196,7 @@ pub fn kinds() -> Vec<Kind> {
                 .cloned()
                 .collect(),
             action: None,
+            custom: None,
         })
         .collect()
 }

@@ -2,10 +2,16 @@
 
 mod builtin;
 mod columns;
+pub mod custom;
+pub mod definition;
+mod jsonpath;
 pub mod metadata;
+mod registry;
 mod rules;
 
 pub use builtin::SEALED;
+pub use custom::{Custom, Definition};
+pub use registry::Registry;
 
 use crate::objects::Part;
 use jiff::Timestamp;
@@ -13,9 +19,9 @@ use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
-use store::{Attrs, Collection, Key};
+use store::{Attrs, Collection, Entry, Key, Revision};
+use tokio_util::sync::CancellationToken;
 
 /// One served kind at one version.
 pub struct Kind {
@@ -35,6 +41,8 @@ pub struct Kind {
     pub subresources: Vec<Subresource>,
     /// Nothing is stored: a POST does this and answers.
     pub action: Option<Action>,
+    /// Defined by a CustomResourceDefinition.
+    pub custom: Option<Box<Custom>>,
 }
 
 /// An endpoint below an object, e.g. `status`.
@@ -128,8 +136,12 @@ pub struct Behaviour {
     /// Fields that writes through a subresource do not reach, besides the obvious (an object's status, a status's spec): the
     /// subresource ("" is the object itself) and a dotted path.
     pub resets: &'static [(&'static str, &'static str)],
+    /// A write of the status may change labels, annotations and finalizers, too.
+    pub status_metadata: bool,
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
+    /// Groups of resources it is listed with, e.g. by `kubectl get all`.
+    pub categories: &'static [&'static str],
     /// PUT creates what does not exist.
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
@@ -149,6 +161,8 @@ pub struct Behaviour {
     /// What an update of the main resource may not touch is taken from the old object.
     pub prepare_update: fn(&mut Object, &Object),
     pub validate: fn(&Object) -> FieldErrors,
+    /// What is wrong with a new object only.
+    pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
 }
 
@@ -169,6 +183,7 @@ impl Kind {
             behaviour: &builtin::PLAIN,
             subresources: Vec::new(),
             action: None,
+            custom: None,
         }
     }
 
@@ -178,6 +193,15 @@ impl Kind {
 
     pub fn api_version(&self) -> String {
         meta::api_version(&self.group, &self.version)
+    }
+
+    /// The apiVersion its objects are stored in.
+    pub fn stored_api_version(&self) -> Cow<'_, str> {
+        match (&self.custom, &self.stored_as) {
+            (Some(custom), _) => custom.stored_api_version().into(),
+            (None, Some(stored)) => stored.api_version.into(),
+            (None, None) => self.api_version().into(),
+        }
     }
 
     /// The item under which an object of this kind is stored.
@@ -194,6 +218,11 @@ impl Kind {
     pub fn verbs(&self) -> &'static [&'static str] {
         if self.action.is_some() {
             &["create"]
+        } else if let Some(custom) = &self.custom {
+            match custom.terminating {
+                true => &["delete", "deletecollection", "get", "list", "watch"],
+                false => &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+            }
         } else if self.behaviour.deletes_collection {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         } else {
@@ -203,6 +232,32 @@ impl Kind {
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// The kind of its lists.
+    pub fn list_kind(&self) -> Cow<'_, str> {
+        match &self.custom {
+            Some(custom) => custom.list_kind.as_str().into(),
+            None => format!("{}List", self.kind).into(),
+        }
+    }
+
+    /// Objects are not stored in the form they are served in.
+    pub fn converts(&self) -> bool {
+        self.stored_as.is_some() || self.custom.as_ref().is_some_and(|c| !c.is_stored_version())
+    }
+
+    /// The stored bytes of an object are what is served, but for its revision.
+    pub fn is_verbatim(&self, value: &[u8], revision: Revision) -> bool {
+        match &self.custom {
+            Some(custom) => custom.is_verbatim(value, revision),
+            None => self.stored_as.is_none(),
+        }
+    }
+
+    /// The event of this revision looks alike to all its watchers.
+    pub fn shares_event(&self, revision: Revision) -> bool {
+        self.custom.as_ref().map_or(self.stored_as.is_none(), |custom| custom.shares(revision))
     }
 
     /// The stored form of an object as this kind serves it.
@@ -215,11 +270,16 @@ impl Kind {
             let (group, version) = meta::split_api_version(stored.api_version);
             retype(object, group, version, &self.kind);
         }
+        if let Some(custom) = &self.custom {
+            custom.to_stored(object, &self.kind);
+        }
     }
 
-    /// The served form of a stored object.
-    pub fn to_served(&self, object: &mut Object) {
-        if let Some(stored) = &self.stored_as {
+    /// The served form of an object stored at a revision.
+    pub fn to_served(&self, object: &mut Object, revision: Revision) {
+        if let Some(custom) = &self.custom {
+            custom.to_served(object, self, revision);
+        } else if let Some(stored) = &self.stored_as {
             for (inner, outer) in stored.renames {
                 rename(object, inner, outer);
             }
@@ -230,19 +290,111 @@ impl Kind {
         }
     }
 
+    /// Brings a body into the kind's form; tells the fields that are not of it and were dropped.
+    pub fn conform(&self, object: &mut Object) -> Result<Vec<String>, schema::Mismatch> {
+        if let Some(custom) = &self.custom {
+            return custom.conform(object);
+        }
+        let facts = schema::Facts::builtin();
+        let Some(ty) = facts.kind(&self.group, &self.version, &self.kind) else { return Ok(Vec::new()) };
+        let mut value = Value::Object(std::mem::take(&mut object.0));
+        let outcome = schema::decode(facts, ty, &mut value);
+        *object = Object::from_value(value).unwrap_or_default();
+        outcome.map(|decoded| decoded.unknown)
+    }
+
+    /// Defaults of any write.
+    pub fn default(&self, object: &mut Object) {
+        match &self.custom {
+            Some(custom) => custom.default(object),
+            None => (self.behaviour.default)(object),
+        }
+    }
+
+    /// What is wrong with an object beyond its metadata; `old` is the one it replaces.
+    pub fn validate(&self, object: &Object, old: Option<&Object>) -> FieldErrors {
+        if let Some(custom) = &self.custom {
+            return custom.validate(self, object, old);
+        }
+        let mut errors = (self.behaviour.validate)(object);
+        errors.extend(match old {
+            Some(old) => (self.behaviour.validate_update)(object, old),
+            None => (self.behaviour.validate_create)(object),
+        });
+        errors
+    }
+
+    /// A change that counts as a new generation: of anything but metadata and what the status subresource is for.
+    pub fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
+        let counts = |key: &str| key != "metadata" && (key != "status" || self.custom.is_some());
+        let part = |(key, _): &(&String, &Value)| counts(key);
+        new.0.iter().filter(part).ne(old.0.iter().filter(part))
+    }
+
+    pub fn column_definitions(&self) -> Value {
+        match &self.custom {
+            Some(custom) => custom.column_definitions(),
+            None => self.behaviour.columns.iter().map(|c| c.to_value()).collect(),
+        }
+    }
+
+    /// The cells of a table row, from the stored form.
+    pub fn cells(&self, mut stored: Object, revision: Revision, now: Timestamp) -> Vec<Value> {
+        match &self.custom {
+            Some(custom) => {
+                custom.to_served(&mut stored, self, revision);
+                custom.cells(&stored, now)
+            }
+            None => (self.behaviour.cells)(&stored, now),
+        }
+    }
+
+    /// What the writer of an object should know.
+    pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        self.custom.as_ref().map(|custom| custom.advice(object, old)).unwrap_or_default()
+    }
+
+    /// What every client of the kind is warned of.
+    pub fn warnings(&self) -> &[String] {
+        self.custom.as_ref().map(|c| c.warnings.as_slice()).unwrap_or_default()
+    }
+
+    /// Ends when the kind is no longer what it is now, at the latest with `stop`.
+    pub fn lifetime(&self, stop: &CancellationToken) -> CancellationToken {
+        self.custom.as_ref().map_or(stop, |custom| &custom.retired).child_token()
+    }
+
     /// The group that names this kind in validation errors: the one it is stored in.
     pub fn error_group(&self) -> &str {
         self.stored_as.as_ref().map_or(&self.group, |stored| meta::split_api_version(stored.api_version).0)
     }
 
     /// The key under which a selectable field stands among an entry's facts.
-    pub fn selectable_path(&self, label: &str) -> Option<&'static str> {
-        self.behaviour.selectable.iter().find(|(l, _)| *l == label).map(|(_, path)| *path)
+    pub fn selectable_path(&self, label: &str) -> Option<&str> {
+        match &self.custom {
+            Some(custom) => custom.selectable_path(label),
+            None => self.behaviour.selectable.iter().find(|(l, _)| *l == label).map(|(_, path)| *path),
+        }
     }
 
     /// Facts about an object that selectors and the garbage collector ask for.
     pub fn describe(&self, object: &Object) -> Attrs {
-        describe(object, self.behaviour.selectable)
+        let mut attrs = describe(object, self.behaviour.selectable);
+        if let Some(custom) = &self.custom {
+            attrs.fields = custom.selectable_values(object);
+        }
+        attrs
+    }
+
+    /// The values of selectable fields when the entry lacks them: the definition that names them came later.
+    pub fn late_values(&self, entry: &Entry, wanted: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<(Box<str>, Box<str>)> {
+        let Some(custom) = &self.custom else { return Vec::new() };
+        let lacks = |path: &str| !entry.attrs.fields.iter().any(|(k, _)| &**k == path);
+        if !wanted.into_iter().any(|field| self.selectable_path(field.as_ref()).is_some_and(lacks)) {
+            return Vec::new();
+        }
+        let parsed = meta::json::parse(&entry.value).ok().and_then(|p| Object::from_value(p.value));
+        parsed.map(|object| custom.selectable_values(&object)).unwrap_or_default()
     }
 
     /// Whether a field selector may name this field.
@@ -289,70 +441,6 @@ fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
         fields: fields.collect(),
         uid: object.uid().into(),
         owners: object.owners().map(|o| o.uid.into()).collect(),
-    }
-}
-
-/// Every kind served, found by path or by type.
-pub struct Registry {
-    kinds: Vec<Arc<Kind>>,
-    /// By plural name; several groups and versions may share one.
-    by_plural: HashMap<String, Vec<Arc<Kind>>>,
-    by_collection: HashMap<Collection, Arc<Kind>>,
-}
-
-impl Registry {
-    pub fn builtin() -> Self {
-        let kinds: Vec<Arc<Kind>> = builtin::kinds().into_iter().map(Arc::new).collect();
-        let mut by_plural: HashMap<String, Vec<Arc<Kind>>> = HashMap::new();
-        for kind in &kinds {
-            by_plural.entry(kind.plural.clone()).or_default().push(kind.clone());
-        }
-        // The kind that is stored as it is served speaks for the collection.
-        let stored = kinds.iter().filter(|k| k.stored_as.is_none() && k.action.is_none());
-        let by_collection = stored.map(|k| (k.collection.clone(), k.clone())).collect();
-        Self { kinds, by_plural, by_collection }
-    }
-
-    pub fn kinds(&self) -> &[Arc<Kind>] {
-        &self.kinds
-    }
-
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.by_plural.get(plural)?.iter().find(|k| k.group == group && k.version == version)
-    }
-
-    pub fn by_type(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
-        let (group, version) = meta::split_api_version(api_version);
-        self.kinds.iter().find(|k| k.group == group && k.version == version && k.kind == kind)
-    }
-
-    /// The kind in whose stored form a collection's objects are.
-    pub fn stored_in(&self, collection: &Collection) -> Option<&Arc<Kind>> {
-        self.by_collection.get(collection)
-    }
-
-    /// One kind per collection.
-    pub fn stored(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.kinds.iter().filter(|k| k.stored_as.is_none() && k.action.is_none())
-    }
-
-    pub fn groups(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut out: Vec<(&str, Vec<&str>)> = Vec::new();
-        for k in &self.kinds {
-            match out.iter_mut().find(|(group, _)| *group == k.group) {
-                Some((_, versions)) => {
-                    if !versions.contains(&k.version.as_str()) {
-                        versions.push(&k.version);
-                    }
-                }
-                None => out.push((&k.group, vec![&k.version])),
-            }
-        }
-        out
-    }
-
-    pub fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Kind>> {
-        self.kinds.iter().filter(move |k| k.group == group && k.version == version)
     }
 }
 

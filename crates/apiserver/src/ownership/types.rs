@@ -1,12 +1,71 @@
-//! What ownership must know of the built-in kinds, from the facts table.
+//! What ownership must know of a kind: the facts table of the built-in ones, the schemas of the custom ones.
 
+use crate::kinds::Kind;
 use apply::managed::{Atom, Items, Node, Scalar, Schema};
+use schema::structural::{self, Additional};
 use schema::{Facts, Field, Form, ListType, Shape, Type};
 use serde_json::Value;
 
-/// A place in an object of a built-in kind.
+/// A place in an object.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Place<'t> {
+    Builtin(Builtin),
+    Custom(Custom<'t>),
+}
+
+/// The type of a kind's objects.
+pub(crate) fn node(kind: &Kind) -> Node<Place<'_>> {
+    match &kind.custom {
+        Some(custom) => {
+            let node = custom.schema().root();
+            Node::Known(Place::Custom(Custom { node, object: true, keeps: node.preserve_unknown() }))
+        }
+        None => builtin(&kind.group, &kind.version, &kind.kind),
+    }
+}
+
+pub(crate) fn builtin(group: &str, version: &str, kind: &str) -> Node<Place<'static>> {
+    match Facts::builtin().kind(group, version, kind) {
+        Some(ty) => Node::Known(Place::Builtin(Builtin::Type(ty))),
+        None => Node::Deduced,
+    }
+}
+
+impl<'t> Schema<'t> for Place<'t> {
+    fn atom(self) -> Atom<Self> {
+        match self {
+            Self::Builtin(place) => place.atom(),
+            Self::Custom(place) => place.atom(),
+        }
+    }
+
+    fn field(self, name: &str) -> Option<Node<Self>> {
+        match self {
+            Self::Builtin(place) => place.member(name),
+            Self::Custom(place) => place.member(name),
+        }
+    }
+
+    fn key(self, at: usize) -> Option<&'t str> {
+        match self {
+            Self::Builtin(place) => place.items().1.get(at).copied(),
+            Self::Custom(place) => match place.node.list_type() {
+                structural::ListType::Map(keys) => keys.get(at).map(String::as_str),
+                _ => None,
+            },
+        }
+    }
+
+    fn default(self, name: &str) -> Option<Value> {
+        match self {
+            Self::Builtin(place) => place.ty()?.field(name)?.default(),
+            Self::Custom(place) => place.node.property(name)?.default().cloned(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Builtin {
     Type(&'static Type),
     /// A field, or what the lists and maps in it hold.
     Value {
@@ -15,12 +74,7 @@ pub(crate) enum Place {
     },
 }
 
-/// The type of a kind's objects.
-pub(crate) fn node(group: &str, version: &str, kind: &str) -> Option<Node<Place>> {
-    Facts::builtin().kind(group, version, kind).map(|ty| Node::Known(Place::Type(ty)))
-}
-
-fn place(shape: &'static Shape, field: Option<&'static Field>) -> Node<Place> {
+fn place<'t>(shape: &'static Shape, field: Option<&'static Field>) -> Node<Place<'t>> {
     match shape.form {
         Form::Raw => Node::Untyped,
         Form::IntOrString
@@ -29,11 +83,11 @@ fn place(shape: &'static Shape, field: Option<&'static Field>) -> Node<Place> {
         | Form::SchemaOrBool
         | Form::SchemaOrArray
         | Form::SchemaOrStrings => Node::Deduced,
-        _ => Node::Known(Place::Value { shape, field }),
+        _ => Node::Known(Place::Builtin(Builtin::Value { shape, field })),
     }
 }
 
-impl Place {
+impl Builtin {
     fn ty(self) -> Option<&'static Type> {
         match self {
             Self::Type(ty) => Some(ty),
@@ -51,6 +105,11 @@ impl Place {
         }
     }
 
+    fn member<'t>(self, name: &str) -> Option<Node<Place<'t>>> {
+        let field = self.ty()?.field(name)?;
+        Some(place(&field.shape, Some(field)))
+    }
+
     /// How the items of a list are told apart: said outright, or by the way strategic merge patches merge it.
     fn items(self) -> (Items, &'static [&'static str]) {
         let Some(field) = self.field() else { return (Items::Atomic, &[]) };
@@ -64,10 +123,8 @@ impl Place {
             (None, _) => (Items::Atomic, &[]),
         }
     }
-}
 
-impl Schema<'static> for Place {
-    fn atom(self) -> Atom<Self> {
+    fn atom<'t>(self) -> Atom<Place<'t>> {
         let whole = self.field().is_some_and(|field| field.atomic);
         if let Some(ty) = self.ty() {
             let free = ty.fields.is_empty().then_some(Node::Deduced);
@@ -85,18 +142,66 @@ impl Schema<'static> for Place {
             _ => Atom::scalar(Scalar::Any),
         }
     }
+}
 
-    fn field(self, name: &str) -> Option<Node<Self>> {
-        let field = self.ty()?.field(name)?;
-        Some(place(&field.shape, Some(field)))
+/// A place in the structural schema of a custom kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Custom<'t> {
+    node: &'t structural::Node,
+    /// An object with type and metadata: the root, or an embedded one.
+    object: bool,
+    /// It or something above it keeps fields that are not declared.
+    keeps: bool,
+}
+
+impl<'t> Custom<'t> {
+    fn below(self, node: &'t structural::Node) -> Node<Place<'t>> {
+        match node.kind() {
+            // Of a place without a type nothing is known but, perhaps, some of its fields.
+            structural::Kind::IntOrString => Node::Deduced,
+            structural::Kind::Any if node.properties().len() == 0 => Node::Deduced,
+            _ => {
+                let keeps = self.keeps || node.preserve_unknown();
+                Node::Known(Place::Custom(Custom { node, object: node.embedded(), keeps }))
+            }
+        }
     }
 
-    fn key(self, at: usize) -> Option<&'static str> {
-        self.items().1.get(at).copied()
+    fn member(self, name: &str) -> Option<Node<Place<'t>>> {
+        match name {
+            "metadata" if self.object => Some(match Facts::builtin().named("meta/v1.ObjectMeta") {
+                Some(ty) => Node::Known(Place::Builtin(Builtin::Type(ty))),
+                None => Node::Deduced,
+            }),
+            "apiVersion" | "kind" if self.object => Some(Node::Untyped),
+            _ => self.node.property(name).map(|node| self.below(node)),
+        }
     }
 
-    fn default(self, name: &str) -> Option<Value> {
-        self.ty()?.field(name)?.default()
+    fn atom(self) -> Atom<Place<'t>> {
+        let node = self.node;
+        match node.kind() {
+            structural::Kind::Object | structural::Kind::Any => {
+                let element = match node.additional() {
+                    Some(Additional::Typed(node)) => Some(self.below(node)),
+                    Some(Additional::Untyped { allowed }) => allowed.then_some(Node::Deduced),
+                    None => (self.keeps || node.properties().len() == 0).then_some(Node::Deduced),
+                };
+                Atom::map(node.atomic_map(), element)
+            }
+            structural::Kind::List => {
+                let items = match node.list_type() {
+                    structural::ListType::Atomic => Items::Atomic,
+                    structural::ListType::Set => Items::Set,
+                    structural::ListType::Map(_) => Items::Keyed,
+                };
+                Atom::list(items, node.items().map_or(Node::Untyped, |node| self.below(node)))
+            }
+            structural::Kind::String => Atom::scalar(Scalar::String),
+            structural::Kind::Integer | structural::Kind::Number => Atom::scalar(Scalar::Number),
+            structural::Kind::Boolean => Atom::scalar(Scalar::Boolean),
+            structural::Kind::IntOrString => Atom::scalar(Scalar::Any),
+        }
     }
 }
 
@@ -123,8 +228,7 @@ mod tests {
             let (group, version) = meta::split_api_version(object["apiVersion"].as_str().unwrap());
             let kind = object["kind"].as_str().unwrap();
             let facts = Facts::builtin();
-            let (node, blank) =
-                (node(group, version, kind).unwrap(), facts.blank(facts.kind(group, version, kind).unwrap()));
+            let (node, blank) = (builtin(group, version, kind), facts.blank(facts.kind(group, version, kind).unwrap()));
             let nobodys = ["apiVersion", "kind", "metadata.name", "status"];
 
             let changes = compare(blank, object, node).unwrap();

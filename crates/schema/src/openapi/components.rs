@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, Style, words};
+use super::{Defined, Resource, Style, words};
 use crate::facts::{Facts, Field, Form, ListType, Shape, Type};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -21,7 +21,45 @@ pub(super) struct Components<'f> {
 impl<'f> Components<'f> {
     pub fn new(facts: &'f Facts, style: Style, resources: &[&Resource<'_>]) -> Self {
         let versions = resources.iter().map(|r| (r.group.to_owned(), r.version.to_owned())).collect();
-        Components { facts, style, schemas: Map::new(), versions }
+        let mut components = Components { facts, style, schemas: Map::new(), versions };
+        for resource in resources {
+            if let Some(defined) = &resource.defined {
+                components.define(resource, defined);
+            }
+        }
+        components
+    }
+
+    /// Enters the schemas of a custom kind and of its list.
+    fn define(&mut self, resource: &Resource<'_>, defined: &Defined<'_>) {
+        let (group, version) = (resource.group, resource.version);
+        let mut schema = match self.style {
+            Style::V2 => defined.schema.openapi_v2(),
+            Style::V3 => defined.schema.openapi_v3(),
+        };
+        // The schema refers to it.
+        self.meta("ObjectMeta");
+        let entry = |kind: &str| json!([{"group": group, "version": version, "kind": kind}]);
+        schema["x-kubernetes-group-version-kind"] = entry(resource.kind);
+        let name = defined_name(group, version, resource.kind);
+        let mut list = json!({"type": "object", "required": ["items"],
+            "description": format!("{} is a list of {}", defined.list_kind, resource.kind),
+            "properties": {"items": {"type": "array", "description": format!("List of {}.", resource.plural),
+                "items": {"$ref": self.style.reference(&name)}}},
+            "x-kubernetes-group-version-kind": entry(defined.list_kind)});
+        let metadata = self.meta("ListMeta");
+        let text = || Map::from_iter([("type".to_owned(), json!("string"))]);
+        for (name, mut property) in [("apiVersion", text()), ("kind", text()), ("metadata", self.referring(metadata))] {
+            property.insert("description".into(), words::of_field("", name).into());
+            list["properties"][name] = property.into();
+        }
+        if !defined.selectable.is_empty() {
+            let fields: Vec<Value> = defined.selectable.iter().map(|path| json!({"fieldPath": path})).collect();
+            schema["x-kubernetes-selectable-fields"] = fields.clone().into();
+            list["x-kubernetes-selectable-fields"] = fields.into();
+        }
+        self.schemas.insert(name, schema);
+        self.schemas.insert(defined_name(group, version, defined.list_kind), list);
     }
 
     pub fn finish(self) -> Map<String, Value> {
@@ -34,9 +72,7 @@ impl<'f> Components<'f> {
         if let Some(ty) = facts.kind(group, version, kind) {
             return json!({"$ref": self.type_reference(ty)});
         }
-        let mut labels: Vec<&str> = group.split('.').rev().filter(|l| !l.is_empty()).collect();
-        labels.extend([version, kind]);
-        let name = labels.join(".");
+        let name = defined_name(group, version, kind);
         let reference = self.style.reference(&name);
         self.schemas.entry(name).or_insert_with(|| {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -204,6 +240,13 @@ impl<'f> Components<'f> {
             (Style::V2, _) => Map::new(),
         }
     }
+}
+
+/// `com.example.stable.v1.CronTab`
+fn defined_name(group: &str, version: &str, kind: &str) -> String {
+    let mut labels: Vec<&str> = group.split('.').rev().filter(|l| !l.is_empty()).collect();
+    labels.extend([version, kind]);
+    labels.join(".")
 }
 
 /// The types with a JSON form of their own.

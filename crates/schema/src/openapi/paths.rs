@@ -146,7 +146,7 @@ fn operation(target: &Target<'_>, action: &Action, resource: &Resource<'_>, comp
     let style = components.style;
     let (group, version, kind) = target.kind;
     let answer = match action.verb {
-        "list" => components.kind(group, version, &format!("{kind}List")),
+        "list" => components.kind(group, version, &resource.list_kind()),
         "delete" | "deletecollection" => components.meta("Status"),
         _ => components.kind(group, version, kind),
     };
@@ -170,18 +170,22 @@ fn operation(target: &Target<'_>, action: &Action, resource: &Resource<'_>, comp
         _ => &["200"],
     };
     let optional_body = action.method == "delete";
+    let types: Vec<&str> = match action.verb {
+        // Nothing says how lists of a custom kind would merge.
+        "patch" => PATCHES.into_iter().filter(|p| resource.defined.is_none() || !p.contains("strategic")).collect(),
+        _ => vec!["*/*"],
+    };
     let (parameters, responses) = match style {
         Style::V2 => {
             let body =
                 body.map(|schema| json!({"name": "body", "in": "body", "required": !optional_body, "schema": schema}));
-            operation["consumes"] = if action.verb == "patch" { json!(PATCHES) } else { json!(["*/*"]) };
+            operation["consumes"] = json!(types);
             operation["produces"] = json!(["application/json"]);
             let answer = json!({"description": "OK", "schema": answer});
             (body.into_iter().chain(query).collect::<Vec<_>>(), answer)
         }
         Style::V3 => {
             if let Some(schema) = body {
-                let types: &[&str] = if action.verb == "patch" { &PATCHES } else { &["*/*"] };
                 let content: Map<String, Value> =
                     types.iter().map(|t| ((*t).to_owned(), json!({"schema": schema}))).collect();
                 operation["requestBody"] = json!({"content": content});

@@ -11,6 +11,7 @@ fn resources() -> Vec<Resource<'static>> {
         namespaced,
         verbs: ALL,
         subresources: Vec::new(),
+        defined: None,
     };
     let mut namespace = resource("", "v1", "Namespace", "namespaces", false);
     namespace.subresources.push(Subresource {

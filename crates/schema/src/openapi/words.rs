@@ -25,7 +25,7 @@ pub(super) fn of_type(name: &str) -> Option<&'static str> {
     })
 }
 
-pub(super) fn of_field(ty: &str, field: &str) -> Option<&'static str> {
+pub(crate) fn of_field(ty: &str, field: &str) -> Option<&'static str> {
     // The first three stand in every kind.
     match field {
         "apiVersion" if ty != "core/v1.ObjectReference" => return Some("Group and version of this object's schema."),
