@@ -101,9 +101,8 @@ impl Call<'_> {
 
     /// A refusal names the Scale's version and field, not the object's.
     fn as_scale(&self, paths: &ScalePaths, mut refused: Status) -> Status {
-        let (version, field) = (format!(" using {}", self.kind.api_version()), format!(".{}", paths.replicas));
-        let reword =
-            |text: &str| text.replace(&version, &format!(" using {SCALE_VERSION}")).replace(&field, ".spec.replicas");
+        let field = format!(".{}", paths.replicas);
+        let reword = |text: &str| in_version(text, SCALE_VERSION).replace(&field, ".spec.replicas");
         refused.message = reword(&refused.message);
         for cause in refused.details.iter_mut().flat_map(|details| &mut details.causes) {
             (cause.message, cause.field) = (reword(&cause.message), reword(&cause.field));
@@ -131,6 +130,18 @@ impl Call<'_> {
         };
         self.api.update(&self.kind, self.namespace, self.name, Part::Main, by, change).await
     }
+}
+
+/// Conflicts in words, as if all owners named their fields in one version.
+fn in_version(text: &str, version: &str) -> String {
+    const USING: &str = " using ";
+    let mut parts = text.split(USING);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find([':', '\n']).unwrap_or(part.len());
+        out = out + USING + version + &part[end..];
+    }
+    out
 }
 
 impl ScalePaths {
