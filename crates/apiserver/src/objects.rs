@@ -94,6 +94,7 @@ impl Inner {
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
     pub async fn create(&self, kind: &Kind, namespace: &str, object: Object, by: &By<'_>) -> Result<Stored, Status> {
         let claimed = object.meta().get("managedFields").cloned();
+        self.check_claimed(kind, &object, claimed.as_ref())?;
         let owned = |object: &Object| self.write(kind, by, |write| write.created(object, claimed.as_ref()));
         self.insert(kind, namespace, object, by.dry_run, owned).await
     }
@@ -209,7 +210,7 @@ impl Inner {
     ) -> Result<Stored, Status> {
         let change = |current: &Object, held: &[u8]| {
             let mut desired = change(current)?;
-            let owners = self.owners_after(kind, by, current, &mut desired, held);
+            let owners = self.owners_after(kind, by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         self.rewrite(kind, namespace, name, part, by.dry_run, change).await
@@ -223,10 +224,18 @@ impl Inner {
         current: &Object,
         desired: &mut Object,
         held: &[u8],
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Option<Vec<u8>>, Status> {
         let claimed = desired.meta_mut().remove("managedFields");
+        self.check_claimed(kind, desired, claimed.as_ref())?;
         kind.default(desired);
-        self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref()))
+        Ok(self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref())))
+    }
+
+    fn check_claimed(&self, kind: &Kind, object: &Object, claimed: Option<&Value>) -> Result<(), Status> {
+        match ownership::check_claimed(claimed) {
+            errors if errors.is_empty() => Ok(()),
+            errors => Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors)),
+        }
     }
 
     /// Lays a configuration over an object: the desired object, and its owners.

@@ -6,7 +6,7 @@ mod types;
 
 use crate::kinds::{Kind, Registry};
 use apply::managed::{Element, FieldSet, Managers, Refused, Scope};
-use meta::{Object, Reason, Status};
+use meta::{FieldError, FieldErrors, Object, Reason, Status};
 use schema::Facts;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -174,6 +174,27 @@ pub(crate) fn check_fit(object: &Object, group: &str, version: &str, kind: &str)
         .map_err(|refused| Status::bad_request(refused.to_string()))
 }
 
+/// What is wrong with the names of the owners a client claims.
+pub(crate) fn check_claimed(claimed: Option<&Value>) -> FieldErrors {
+    let mut errors = Vec::new();
+    for (i, owner) in claimed.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let field = |key: &str| format!("metadata.managedFields[{i}].{key}");
+        meta::options::check_manager(&field("manager"), text("manager"), &mut errors);
+        if text("subresource").len() > MAX_SUBRESOURCE {
+            errors.push(FieldError::too_long(field("subresource"), MAX_SUBRESOURCE));
+        }
+        if errors.len() > MAX_ERRORS {
+            break;
+        }
+    }
+    // Claims that cannot be read are not taken over, whatever the names.
+    if errors.is_empty() || Managers::decode(claimed).is_ok() { errors } else { Vec::new() }
+}
+
+const MAX_SUBRESOURCE: usize = 256;
+const MAX_ERRORS: usize = 64;
+
 fn blank(kind: &Kind) -> &'static Map<String, Value> {
     static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     let facts = Facts::builtin();
@@ -210,4 +231,54 @@ pub(crate) fn with_owners(object: &Object, held: &[u8]) -> Object {
         out.meta_mut().insert("managedFields".into(), owners);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_client_without_a_name_is_known_by_its_program() {
+        for (agent, manager) in [
+            ("kubectl/v1.34.4 (linux/amd64)", "kubectl"),
+            ("Mozilla", "Mozilla"),
+            ("", ""),
+            ("tab\there/1", "tabhere"),
+            ("grüße\u{200b}/2", "grüße"),
+        ] {
+            assert_eq!(manager_of(agent), manager, "{agent:?}");
+        }
+        assert_eq!(manager_of(&"x".repeat(500)), "x".repeat(128));
+        assert_eq!(manager_of(&"ü".repeat(500)), "ü".repeat(64));
+    }
+
+    #[test]
+    fn times_alone_make_no_difference() {
+        let owner = |time: &str, field: &str| {
+            let fields = json!({field: {}});
+            json!([{"manager": "a", "operation": "Update", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1",
+                "fieldsV1": fields}])
+            .to_string()
+        };
+        let (old, later) = (owner("2026-01-01T00:00:00Z", "f:a"), owner("2026-01-02T00:00:00Z", "f:a"));
+        assert!(only_times_differ(old.as_bytes(), later.as_bytes()));
+        assert!(!only_times_differ(old.as_bytes(), owner("2026-01-01T00:00:00Z", "f:b").as_bytes()));
+        assert!(!only_times_differ(old.as_bytes(), b""));
+        assert!(!only_times_differ(b"", b""));
+    }
+
+    #[test]
+    fn names_that_cannot_be_shown_are_refused() {
+        let claim = |manager: &str, operation: &str| json!([{"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1"}]);
+        let errors = check_claimed(Some(&claim("a\tb", "Update")));
+        assert_eq!(
+            meta::field::aggregate(&errors),
+            "metadata.managedFields[0].manager: Invalid value: \"a\\tb\": invalid character U+0009 (at position 1)"
+        );
+        assert_eq!(check_claimed(Some(&claim(&"x".repeat(129), "Apply"))).len(), 1);
+        assert!(check_claimed(Some(&claim("a\tb", "Other"))).is_empty(), "not taken over anyway");
+        assert!(check_claimed(Some(&claim("fine", "Update"))).is_empty());
+        assert!(check_claimed(None).is_empty());
+    }
 }

@@ -222,7 +222,7 @@ impl Call<'_> {
             let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
             self.warn([found, self.kind.advice(&desired, Some(current))].concat());
             self.check_patched(current, &desired)?;
-            let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held);
+            let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         let stored = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, change).await?;

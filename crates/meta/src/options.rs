@@ -211,7 +211,7 @@ impl WriteOptions {
 
     fn read(query: &Query<'_>, kind: &str, mut errors: Vec<FieldError>) -> Result<Self, Status> {
         let field_manager = query.text("fieldManager").to_owned();
-        check_manager(&field_manager, &mut errors);
+        check_manager("fieldManager", &field_manager, &mut errors);
         let dry_run = dry_run(query.0.iter().filter(|(k, _)| k == "dryRun").map(|(_, v)| v.as_ref()), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -232,13 +232,14 @@ impl WriteOptions {
 /// The length in bytes of a manager's name.
 const MAX_MANAGER: usize = 128;
 
-fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
+/// Whether somebody can own fields by this name, which stands at `field`.
+pub fn check_manager(field: &str, manager: &str, errors: &mut Vec<FieldError>) {
     if manager.len() > MAX_MANAGER {
-        errors.push(FieldError::too_long("fieldManager", MAX_MANAGER));
+        errors.push(FieldError::too_long(field, MAX_MANAGER));
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)).take(MAX_MANAGER) {
         let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-        errors.push(FieldError::invalid("fieldManager", manager, why));
+        errors.push(FieldError::invalid(field, manager, why));
     }
 }
 
