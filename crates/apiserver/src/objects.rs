@@ -278,12 +278,12 @@ impl Inner {
             let (mut desired, owners) = change(&current, &held)?;
             self.check_version(kind, &current, &desired)?;
             self.settle(kind, part, &mut desired, &current)?;
-            if is_same(&desired, &current)
-                && owners.as_ref().is_none_or(|owners| ownership::only_times_differ(&held, owners))
-            {
+            // When somebody last wrote is not worth a write.
+            let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
+            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
+            if value == entry.value {
                 return Ok(entry.into());
             }
-            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
             let released = current.is_deleting() && is_released(kind, &desired);
             if dry_run {
                 return Ok(Stored { value, revision: entry.revision });

@@ -151,21 +151,24 @@ impl Write<'_> {
     }
 
     /// What a write leaves alone: the object's its status, the status's all else.
-    fn ignored(&self) -> FieldSet<'static> {
-        let mut out = FieldSet::default();
+    fn ignored(&self) -> Cow<'static, FieldSet<'static>> {
+        static STATUS: LazyLock<FieldSet<'static>> = LazyLock::new(|| field("status"));
+        static SPEC: LazyLock<FieldSet<'static>> = LazyLock::new(|| field("spec"));
         if self.unrestricted || !self.kind.behaviour.status {
-            return out;
+            return Cow::Owned(FieldSet::default());
         }
-        let field = if self.by.subresource == "status" { "spec" } else { "status" };
-        out.insert(&[Element::field(field)]);
-        for (subresource, path) in self.kind.behaviour.resets {
-            if *subresource == self.by.subresource {
-                let path: Vec<_> = path.split('.').map(Element::field).collect();
-                out.insert(&path);
-            }
+        let mut out = Cow::Borrowed(if self.by.subresource == "status" { &*SPEC } else { &*STATUS });
+        for (_, path) in self.kind.behaviour.resets.iter().filter(|(through, _)| *through == self.by.subresource) {
+            out.to_mut().insert(&path.split('.').map(Element::field).collect::<Vec<_>>());
         }
         out
     }
+}
+
+fn field(name: &'static str) -> FieldSet<'static> {
+    let mut out = FieldSet::default();
+    out.insert(&[Element::field(name)]);
+    out
 }
 
 /// Whether a configuration is of the type it is applied as.

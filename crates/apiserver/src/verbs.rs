@@ -114,8 +114,11 @@ impl Call<'_> {
     /// In whose name this request writes.
     pub fn by<'a>(&'a self, options: &'a WriteOptions, subresource: &'a str) -> By<'a> {
         let manager = if options.field_manager.is_empty() {
-            let agent = self.headers.get(http::header::USER_AGENT).map(|v| String::from_utf8_lossy(v.as_bytes()));
-            agent.map_or_else(Default::default, |agent| ownership::manager_of(&agent).into_owned().into())
+            let agent = self.headers.get(http::header::USER_AGENT).map(|agent| agent.as_bytes()).unwrap_or_default();
+            match std::str::from_utf8(agent) {
+                Ok(agent) => ownership::manager_of(agent),
+                Err(_) => ownership::manager_of(&String::from_utf8_lossy(agent)).into_owned().into(),
+            }
         } else {
             options.field_manager.as_str().into()
         };
