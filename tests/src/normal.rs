@@ -34,9 +34,21 @@ fn documents(bytes: &[u8]) -> Option<Value> {
 fn mask(value: &mut Value, key: &str, saved: &Saved) {
     match value {
         Value::Object(map) => {
-            map.remove("managedFields");
+            if let Some(Value::Array(owners)) = map.get_mut("managedFields") {
+                // The order is that of the seconds in which they wrote.
+                owners.sort_by_key(|owner| {
+                    ["operation", "manager", "apiVersion", "subresource"].map(|key| owner[key].to_string())
+                });
+            }
             if map.get("kind").is_some_and(|kind| kind == "Table") {
                 mask_ages(map);
+            }
+            // List items may be owned by an id.
+            if map.keys().any(|key| key.starts_with("k:") && key.contains("-")) {
+                let masked = |key: String| {
+                    key.split('"').map(|word| if is_uuid(word) { "<uid>" } else { word }).collect::<Vec<_>>().join("\"")
+                };
+                *map = std::mem::take(map).into_iter().map(|(key, value)| (masked(key), value)).collect();
             }
             let prefix = map.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
             if let Some(Value::String(name)) = map.get_mut("name")

@@ -1,6 +1,8 @@
 //! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/apply.rs"]
+mod apply;
 #[path = "api/cluster.rs"]
 mod cluster;
 #[path = "api/concurrency.rs"]
@@ -31,6 +33,7 @@ mod workloads;
 fn main() {
     muster_tests::runner::main(
         [
+            apply::cases(),
             cluster::cases(),
             concurrency::cases(),
             custom::cases(),

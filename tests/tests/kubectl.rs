@@ -62,6 +62,7 @@ const fn code(line: &'static str) -> Step {
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: applied\n  labels: {app: one}\ndata:\n  a: \"1\"\n  b: \"2\"\n";
 const CHANGED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: applied\n  labels: {app: two}\ndata:\n  b: \"3\"\n  c: \"4\"\n";
 const TWO: &str = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\nsecrets: [{name: s}]\n---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: lock}\nspec: {holderIdentity: me, leaseDurationSeconds: 15}\n";
+const FRESH: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fresh}\ndata: {a: \"1\"}\n";
 const UNKNOWN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: typo}\ndatta: {a: b}\n";
 const EVENT: &str = "apiVersion: v1\nkind: Event\nmetadata: {name: e1}\ninvolvedObject: {kind: ConfigMap, name: applied, namespace: demo, apiVersion: v1}\nreason: Tested\nmessage: it happened\ntype: Normal\nsource: {component: suite}\n";
 
@@ -118,6 +119,32 @@ const STEPS: &[Step] = &[
     fed("apply -n demo --dry-run=server -f -", MAP),
     fed("apply -n demo --dry-run=client -f -", MAP),
     step("get cm applied -n demo -o jsonpath={.data}"),
+    step("get cm applied -n demo -o yaml --show-managed-fields"),
+    step("apply view-last-applied cm applied -n demo"),
+    fed("apply -n demo --server-side --field-manager=other -f -", MAP),
+    fed("apply -n demo --server-side -f -", CHANGED),
+    step("get cm applied -n demo -o yaml --show-managed-fields"),
+    step("apply view-last-applied cm applied -n demo"),
+    fed("apply -n demo --server-side -f -", CHANGED),
+    fed("apply -n demo --server-side --field-manager=other -f -", MAP),
+    fed("diff -n demo --server-side --field-manager=other -f -", MAP),
+    fed("diff -n demo --server-side --field-manager=other --force-conflicts -f -", MAP),
+    fed("apply -n demo --server-side --field-manager=other --force-conflicts --dry-run=server -f -", MAP),
+    fed("apply -n demo --server-side --field-manager=other --force-conflicts -f -", MAP),
+    step("get cm applied -n demo -o yaml --show-managed-fields"),
+    fed("apply -n demo --server-side -f -", CHANGED),
+    fed("apply -n demo --server-side --force-conflicts -f -", CHANGED),
+    fed("apply -n demo --server-side -f -", FRESH),
+    fed("apply -n demo --server-side -f -", FRESH),
+    step("get cm fresh -n demo -o yaml --show-managed-fields"),
+    fed("apply -n demo -f -", FRESH),
+    step("label cm fresh -n demo seen=true"),
+    step("get cm fresh -n demo -o yaml --show-managed-fields"),
+    // Kubernetes calls it its own failure.
+    Step { line: "apply -n demo --server-side -f -", input: UNKNOWN, compare: Compare::Code },
+    step("delete cm fresh -n demo"),
+    fed("apply -n demo --server-side -f -", TWO),
+    step("get sa robot -n demo -o yaml --show-managed-fields"),
     fed("apply -n demo -f -", TWO),
     step("get sa,leases -n demo"),
     fed("apply -n demo -f -", UNKNOWN),
@@ -380,6 +407,7 @@ fn masked(text: &str, peer: &Peer) -> String {
             "resourceVersion:",
             "creationTimestamp:",
             "CreationTimestamp:",
+            "time:",
             "\"uid\":",
             "\"resourceVersion\":",
             "\"creationTimestamp\":",
@@ -389,6 +417,15 @@ fn masked(text: &str, peer: &Peer) -> String {
         {
             out.push_str(line.split(':').next().unwrap_or(""));
             out.push_str(": …\n");
+            continue;
+        }
+        // kubectl's own log lines and temporary files carry a time or a number.
+        let line = match line.split_once("] ") {
+            Some((head, rest)) if head.contains(".go:") => rest,
+            _ => line,
+        };
+        if ["diff -u -N ", "--- /", "+++ /"].iter().any(|start| line.starts_with(start)) {
+            out.push_str("DIFF\n");
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().map(mask).collect();

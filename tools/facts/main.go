@@ -46,7 +46,7 @@ import (
 
 const head = `# The shapes of the built-in kinds of Kubernetes 1.34, written by tools/facts. Do not edit.
 # A type:   NAME [kind=GROUP/VERSION/KIND] [atomic]
-# A field:  (one blank) JSONNAME TYPE PROTOBUFTAG FLAGS [list=atomic|set|map] [keys=A,B] [patch=STRATEGY] [merge=KEY] [atomic] [default=JSON] [enum=A|B to the end of the line]
+# A field:  (one blank) JSONNAME TYPE PROTOBUFTAG FLAGS [list=atomic|set|map] [keys=A,B] [patch=STRATEGY] [merge=KEY] [atomic|granular] [default=JSON] [enum=A|B to the end of the line]
 #           JSONNAME ^ means the Go struct is embedded: inline in JSON, a message of its own in protobuf.
 #           TYPE is *T (pointer), []T, map:T, a scalar, a special type or NAME; <…> after it is the Go name an error message needs.
 #           PROTOBUFTAG 0 means none. FLAGS: e omitempty, z omitzero, r required, - none.
@@ -314,8 +314,8 @@ func attributes(property spec.Schema) (parts []string) {
 		}
 		parts = append(parts, "keys="+strings.Join(words, ","))
 	}
-	if property.Extensions["x-kubernetes-map-type"] == "atomic" {
-		parts = append(parts, "atomic")
+	if kind, ok := property.Extensions["x-kubernetes-map-type"].(string); ok {
+		parts = append(parts, kind) // atomic or granular
 	}
 	return parts
 }

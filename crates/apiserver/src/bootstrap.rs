@@ -1,5 +1,6 @@
 //! The objects a cluster has from its first moment.
 
+use crate::ownership::By;
 use crate::Inner;
 use crate::kinds::{Kind, SYSTEM_PRIORITIES};
 use meta::{Object, Reason, Status};
@@ -19,7 +20,7 @@ async fn ensure(api: &Inner, kind: &Kind, name: &str, object: Value) -> Result<(
     if api.store.get(&kind.key("", name)).is_some() {
         return Ok(());
     }
-    match api.create(kind, "", Object::from_value(object).unwrap_or_default(), false).await {
+    match api.create(kind, "", Object::from_value(object).unwrap_or_default(), &By::SERVER).await {
         Err(status) if status.reason != Reason::AlreadyExists => Err(status),
         _ => Ok(()),
     }

@@ -2,6 +2,7 @@
 
 use crate::kinds::Kind;
 use crate::negotiate::Content;
+use apply::managed::Managers;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
@@ -153,7 +154,12 @@ pub fn check(
     duplicates: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Misfit> {
+    // An empty list of owners asks to forget them; the types would leave it out.
+    let reset = object.meta().get("managedFields").is_some_and(Managers::is_reset);
     let unknown = kind.conform(object)?;
+    if reset {
+        object.meta_mut().insert("managedFields".into(), Value::Array(Vec::new()));
+    }
     let unknown = unknown.iter().map(|p| format!("unknown field {p:?}"));
     let duplicates = duplicates.iter().map(|p| format!("duplicate field {p:?}"));
     let found: Vec<String> = match kind.custom {
@@ -189,12 +195,58 @@ pub fn delete_options(content: Content, bytes: &[u8]) -> Result<Option<Object>, 
     Ok(Some(object))
 }
 
+/// A configuration to apply.
+pub struct Configuration {
+    pub object: Object,
+    /// What is wrong with it if fields may not be given twice.
+    pub duplicates: Option<String>,
+}
+
+/// Decodes the body of an apply patch: YAML, which mostly is JSON.
+pub fn configuration(bytes: &[u8]) -> Result<Configuration, Status> {
+    let malformed = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let (value, duplicates) = match meta::json::parse(bytes) {
+        Ok(parsed) if parsed.duplicates.is_empty() => (parsed.value, None),
+        _ => {
+            let value =
+                last_of_yaml(bytes).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
+            let strict = yaml(bytes).err();
+            (value, strict.map(|e| format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {e}")))
+        }
+    };
+    let name = match &value {
+        Value::Null => "null",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::Object(_) => "object",
+    };
+    let value = if value.is_null() { Value::Object(Default::default()) } else { value };
+    let object = Object::from_value(value).ok_or_else(|| {
+        let why = format!("json: cannot unmarshal {name} into Go value of type map[string]interface {{}}");
+        malformed(format!("error unmarshaling JSON: while decoding JSON: {why}"))
+    })?;
+    Ok(Configuration { object, duplicates })
+}
+
+/// YAML in which the last of fields given twice counts.
+fn last_of_yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let mut options = yaml_limits();
+    options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| first_line(&e.to_string()))
+}
+
+/// The reader adds an excerpt of the document below its first line; errors do not repeat what may be secret.
+fn first_line(error: &str) -> String {
+    error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
 /// YAML as JSON: aliases, depth and size are bounded by the reader.
 pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    // The reader adds an excerpt of the document below its first line; errors do not repeat what may be secret.
-    let value = serde_saphyr::from_str_with_options(text, yaml_limits());
-    value.map_err(|e| e.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+    serde_saphyr::from_str_with_options(text, yaml_limits()).map_err(|e| first_line(&e.to_string()))
 }
 
 /// Aliases may repeat a little, never multiply: a kilobyte must not become a gigabyte, or seconds of work.

@@ -8,6 +8,7 @@ mod cleanup;
 use crate::kinds::definition::{CLEANUP, Condition, ESTABLISHED, NAMES_ACCEPTED, TERMINATING, Taken};
 use crate::kinds::{Definition, Kind, Registry, custom, definition};
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::served::Served;
 use crate::{Api, Inner};
 use cleanup::Cleaning;
@@ -189,7 +190,8 @@ impl Known {
                 return Ok(());
             }
             for Decided { name, version, object } in seen.decided {
-                let written = api.update(kind, "", &name, Part::Status, false, |current| {
+                let by = By::SERVER.through("status");
+                let written = api.update(kind, "", &name, Part::Status, &by, |current| {
                     match current.resource_version() == version {
                         true => Ok(object.clone()),
                         false => Err(Status::modified(kind.resource(), &name)),

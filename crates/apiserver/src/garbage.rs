@@ -2,6 +2,7 @@
 
 use crate::kinds::{Kind, metadata};
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner};
 use meta::options::{DeleteOptions, Propagation};
 use meta::{Object, Reason, Status};
@@ -350,7 +351,7 @@ fn ignore_missing(result: Result<(), Status>) -> Result<(), Status> {
 }
 
 async fn finalize(api: &Inner, kind: &Kind, namespace: &str, name: &str, finalizer: &str) -> Result<(), Status> {
-    let done = api.update(kind, namespace, name, Part::Main, false, |current| {
+    let done = api.update(kind, namespace, name, Part::Main, &By::SERVER, |current| {
         let mut desired = current.clone();
         desired.remove_finalizer(finalizer);
         Ok(desired)
@@ -360,7 +361,7 @@ async fn finalize(api: &Inner, kind: &Kind, namespace: &str, name: &str, finaliz
 
 /// Drops the references to these owners.
 async fn disown(api: &Inner, kind: &Kind, namespace: &str, name: &str, uids: &[&str]) -> Result<(), Status> {
-    let done = api.update(kind, namespace, name, Part::Main, false, |current: &Object| {
+    let done = api.update(kind, namespace, name, Part::Main, &By::SERVER, |current: &Object| {
         let mut desired = current.clone();
         if let Some(Value::Array(list)) = desired.meta_mut().get_mut("ownerReferences") {
             list.retain(|o| !uids.contains(&o.get("uid").and_then(Value::as_str).unwrap_or_default()));

@@ -2,6 +2,7 @@
 
 use crate::kinds::Kind;
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner};
 use meta::options::DeleteOptions;
 use meta::{GroupResource, Object, Status};
@@ -68,7 +69,7 @@ pub(crate) async fn ensure_system(api: &Inner) -> Result<(), Status> {
             continue;
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let made = api.create(&kind, "", Object::from_value(object).unwrap_or_default(), false).await;
+        let made = api.create(&kind, "", Object::from_value(object).unwrap_or_default(), &By::SERVER).await;
         match made {
             Err(s) if s.reason != meta::Reason::AlreadyExists => return Err(s),
             _ => {}
@@ -135,7 +136,8 @@ async fn empty(api: &Inner, kind: &Arc<Kind>, namespace: &str) -> Result<bool, S
         report(api, kind, namespace, &message).await?;
         return Ok(false);
     }
-    let freed = api.update(kind, "", namespace, Part::Finalize, false, |current| {
+    let by = By::SERVER.through("finalize");
+    let freed = api.update(kind, "", namespace, Part::Finalize, &by, |current| {
         let mut desired = current.clone();
         if let Some(Value::Array(list)) = desired.0.get_mut("spec").and_then(|s| s.get_mut("finalizers")) {
             list.retain(|f| f != FINALIZER);
@@ -151,7 +153,8 @@ async fn empty(api: &Inner, kind: &Arc<Kind>, namespace: &str) -> Result<bool, S
 /// Says on the namespace why it is still there.
 async fn report(api: &Inner, kind: &Kind, namespace: &str, message: &str) -> Result<(), Status> {
     let now = meta::time::seconds(api.clock.now());
-    let reported = api.update(kind, "", namespace, Part::Status, false, |current| {
+    let by = By::SERVER.through("status");
+    let reported = api.update(kind, "", namespace, Part::Status, &by, |current| {
         let mut desired = current.clone();
         let same = |c: &Value| c["type"] == "NamespaceContentRemaining" && c["message"] == message;
         let conditions = desired.0.get("status").and_then(|s| s.get("conditions")).and_then(Value::as_array);

@@ -1,11 +1,13 @@
 //! What can be done to stored objects, whoever asks: the rules of create, update and delete over compare-and-set.
 
 use crate::kinds::{Kind, metadata};
+use crate::ownership::{self, By};
 use crate::{Inner, definitions, namespaces};
 use bytes::Bytes;
 use meta::options::{DeleteOptions, Propagation};
 use meta::{FieldError, Object, Status, time};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Change, Entry, Expect, Write};
 
@@ -39,6 +41,19 @@ pub(crate) enum Part {
     Resize,
 }
 
+impl Part {
+    /// The subresource it is written through.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+        }
+    }
+}
+
 pub(crate) enum Deleted {
     Gone(Stored),
     /// Finalizers hold it; it is marked.
@@ -56,7 +71,20 @@ impl Inner {
         Ok(object)
     }
 
-    fn encode(&self, kind: &Kind, object: &Object) -> (Bytes, Arc<store::Attrs>) {
+    /// The same for somebody who changes the object: its owners stay JSON, and are not part of it.
+    fn decode_owned<'e>(&self, kind: &Kind, entry: &'e Entry) -> Result<(Object, Cow<'e, [u8]>), Status> {
+        let Some((owners, field)) = meta::object::managed_fields(&entry.value) else {
+            let mut object = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let owners = object.meta_mut().remove("managedFields").map(|owners| owners.to_string().into_bytes());
+            return Ok((object, Cow::Owned(owners.unwrap_or_default())));
+        };
+        let mut rest = Vec::with_capacity(entry.value.len() - field.len());
+        rest.extend_from_slice(&entry.value[..field.start]);
+        rest.extend_from_slice(&entry.value[field.end..]);
+        Ok((self.decode_stored(kind, &rest, entry.revision)?, Cow::Borrowed(&entry.value[owners])))
+    }
+
+    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<store::Attrs>) {
         let mut converted = None;
         let stored = if kind.converts() {
             let converted = converted.insert(object.clone());
@@ -66,21 +94,31 @@ impl Inner {
             object
         };
         // Boxed first: spare capacity would be kept for as long as the object lives.
-        (stored.encode().into_boxed_slice().into(), Arc::new(kind.describe(stored)))
+        (stored.encode_with(owners).into_boxed_slice().into(), Arc::new(kind.describe(stored)))
     }
 
     /// Stores a new object. `object` is in served form, its fields already checked against the kind's schema.
-    pub async fn create(
+    pub async fn create(&self, kind: &Kind, namespace: &str, object: Object, by: &By<'_>) -> Result<Stored, Status> {
+        let claimed = object.meta().get("managedFields").cloned();
+        self.check_claimed(kind, &object, claimed.as_ref())?;
+        let owned = |object: &Object| self.write(kind, by, |write| write.created(object, claimed.as_ref()));
+        self.insert(kind, namespace, object, by.dry_run, owned).await
+    }
+
+    /// Stores a new object with the owners that `owned` gives it. What creation itself sets is nobody's.
+    pub async fn insert(
         &self,
         kind: &Kind,
         namespace: &str,
         mut object: Object,
         dry_run: bool,
+        owned: impl FnOnce(&Object) -> Vec<u8>,
     ) -> Result<Stored, Status> {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
         let _turn = self.turn(kind).await?;
+        let (mut owned, mut owners) = (Some(owned), Vec::new());
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -95,12 +133,13 @@ impl Inner {
                     kind.clear_status(&mut object);
                 }
                 (kind.behaviour.admit)(self, &mut object, None)?;
+                owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
             } else {
                 kind.default(&mut object);
             }
-            let (value, attrs) = self.encode(kind, &object);
+            let (value, attrs) = self.encode(kind, &object, &owners);
             let key = kind.key(namespace, object.name());
             if dry_run {
                 return match self.store.get(&key) {
@@ -166,6 +205,12 @@ impl Inner {
         }
     }
 
+    fn write<R>(&self, kind: &Kind, by: &By<'_>, act: impl FnOnce(ownership::Write<'_>) -> R) -> R {
+        let now = time::seconds(self.clock.now());
+        let (served, unrestricted) = (self.served.get(), self.options.unrestricted_update);
+        act(ownership::Write { kind, registry: &served.registry, by, now: &now, unrestricted })
+    }
+
     /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
     /// A resourceVersion in the desired object must be the current one.
     pub async fn update(
@@ -174,18 +219,83 @@ impl Inner {
         namespace: &str,
         name: &str,
         part: Part,
-        dry_run: bool,
+        by: &By<'_>,
         mut change: impl FnMut(&Object) -> Result<Object, Status>,
+    ) -> Result<Stored, Status> {
+        let change = |current: &Object, held: &[u8]| {
+            let mut desired = change(current)?;
+            let owners = self.owners_after(kind, by, current, &mut desired, held)?;
+            Ok((desired, owners))
+        };
+        self.rewrite(kind, namespace, name, part, by.dry_run, change).await
+    }
+
+    /// Who owns an object after an update; nothing when they stay the same. Takes what the client says of it out of the object.
+    pub fn owners_after(
+        &self,
+        kind: &Kind,
+        by: &By<'_>,
+        current: &Object,
+        desired: &mut Object,
+        held: &[u8],
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let claimed = desired.meta_mut().remove("managedFields");
+        self.check_claimed(kind, desired, claimed.as_ref())?;
+        kind.default(desired);
+        Ok(self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref())))
+    }
+
+    fn check_claimed(&self, kind: &Kind, object: &Object, claimed: Option<&Value>) -> Result<(), Status> {
+        match ownership::check_claimed(claimed) {
+            errors if errors.is_empty() => Ok(()),
+            errors => Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors)),
+        }
+    }
+
+    /// Lays a configuration over an object: the desired object, and its owners.
+    pub fn apply(
+        &self,
+        kind: &Kind,
+        by: &By<'_>,
+        live: Option<(&Object, &[u8])>,
+        configuration: &Object,
+        force: bool,
+    ) -> Result<(Object, Vec<u8>), Status> {
+        self.write(kind, by, |write| {
+            let blank;
+            let (live, held) = match live {
+                Some(live) => live,
+                None => {
+                    blank = write.blank();
+                    (&blank, &[][..])
+                }
+            };
+            let (object, owners) = write.applied(live, held, configuration, force)?;
+            Ok((object.unwrap_or_else(|| live.clone()), owners))
+        })
+    }
+
+    /// The same as `update` for whoever knows the owners: `change` also gets the current ones, and returns them if they change.
+    pub async fn rewrite(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        dry_run: bool,
+        mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
         let _turn = self.turn(kind).await?;
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
-            let mut desired = change(&current)?;
+            let (current, held) = self.decode_owned(kind, &entry)?;
+            let (mut desired, owners) = change(&current, &held)?;
             self.check_version(kind, &current, &desired)?;
             self.settle(kind, part, &mut desired, &current)?;
-            let (value, attrs) = self.encode(kind, &desired);
+            // When somebody last wrote is not worth a write.
+            let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
+            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
             if value == entry.value {
                 return Ok(entry.into());
             }
@@ -217,9 +327,9 @@ impl Inner {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let mut object = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let (mut object, owners) = self.decode_owned(kind, &entry)?;
             change(&mut object)?;
-            let (value, attrs) = self.encode(kind, &object);
+            let (value, attrs) = self.encode(kind, &object, &owners);
             if dry_run || value == entry.value {
                 return Ok(Stored { value, revision: entry.revision });
             }
@@ -253,7 +363,6 @@ impl Inner {
     fn settle(&self, kind: &Kind, part: Part, desired: &mut Object, current: &Object) -> Result<(), Status> {
         desired.set_type(&kind.api_version(), &kind.kind);
         let meta = desired.meta_mut();
-        meta.remove("managedFields");
         meta.remove("selfLink");
         for key in ["namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             if !meta.contains_key(key)
@@ -290,17 +399,7 @@ impl Inner {
                 (kind.behaviour.prepare_part)(part, desired, current);
             }
             Part::EphemeralContainers | Part::Resize => (kind.behaviour.prepare_part)(part, desired, current),
-            Part::Finalize => {
-                let finalizers = desired.0.get("spec").and_then(|s| s.get("finalizers")).cloned();
-                *desired = current.clone();
-                let spec = desired.0.entry("spec").or_insert_with(|| serde_json::json!({}));
-                if let Value::Object(spec) = spec {
-                    match finalizers {
-                        Some(Value::Array(list)) if !list.is_empty() => spec.insert("finalizers".into(), list.into()),
-                        _ => spec.remove("finalizers"),
-                    };
-                }
-            }
+            Part::Finalize => keep(&mut desired.0, &current.0, "status"),
         }
         kind.default(desired);
         if part == Part::Main {
@@ -355,7 +454,7 @@ impl Inner {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let current = self.decode_stored(kind, &entry.value, entry.revision)?;
+            let (current, owners) = self.decode_owned(kind, &entry)?;
             preconditions(kind, &current, options)?;
             namespaces::admit_delete(kind, &current)?;
             let mut marked = current.clone();
@@ -384,10 +483,10 @@ impl Inner {
                     meta.insert("generation".into(), (generation + 1).into());
                 }
             }
-            let (value, attrs) = self.encode(kind, &marked);
-            if held && value == entry.value {
+            if held && marked == current {
                 return Ok(Deleted::Marked(entry.into()));
             }
+            let (value, attrs) = self.encode(kind, &marked, &owners);
             // Who watches learns of a graceful deletion before the object is gone, however short the grace.
             let announced = graceful && !held && !options.dry_run;
             let change = if held || announced { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
@@ -448,6 +547,17 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
 /// An earlier delete has already said what becomes of the dependents.
 fn is_settled(object: &Object) -> bool {
     object.has_finalizer(metadata::FOREGROUND) || object.has_finalizer(metadata::ORPHAN)
+}
+
+/// The same but for the version it was read at.
+fn is_same(a: &Object, b: &Object) -> bool {
+    fn meta(o: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        o.meta().iter().filter(|(key, _)| *key != "resourceVersion")
+    }
+    fn rest(o: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        o.0.iter().filter(|(key, _)| *key != "metadata")
+    }
+    meta(a).eq(meta(b)) && rest(a).eq(rest(b))
 }
 
 fn propagate(object: &mut Object, propagation: Option<Propagation>) {

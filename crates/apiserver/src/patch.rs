@@ -12,6 +12,8 @@ pub struct Patch {
     language: Language,
     /// Fields named twice in the patch itself.
     duplicates: Vec<String>,
+    /// It is about the owners of fields; most are not, and need not see them.
+    pub sees_owners: bool,
 }
 
 enum Language {
@@ -20,8 +22,7 @@ enum Language {
     Strategic(Value),
 }
 
-const ACCEPTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 /// Kinds that are known at run time only have nothing to merge by.
 const ACCEPTED_BY_CUSTOM: &str =
@@ -37,7 +38,8 @@ impl Patch {
             _ => return Err(Status::unsupported_media_type(ACCEPTED)),
         };
         let parsed = meta::json::parse(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-        Ok(Self { language: make(parsed.value).map_err(refused)?, duplicates: parsed.duplicates })
+        let sees_owners = memchr::memmem::find(body, b"managedFields").is_some();
+        Ok(Self { language: make(parsed.value).map_err(refused)?, duplicates: parsed.duplicates, sees_owners })
     }
 
     /// The patched object in served form, checked against the schema, and the warnings for the client.

@@ -148,7 +148,7 @@ impl Inner {
     }
 
     /// The choke point: the only way to an `Authorized`.
-    fn authorize(&self, request: auth::Request<'_>) -> Result<Authorized, Status> {
+    pub fn authorize(&self, request: auth::Request<'_>) -> Result<Authorized, Status> {
         let r = GroupResource { group: request.group, resource: request.resource };
         let name = request.name;
         self.options.authorizer.authorize(request).map_err(|denied| {

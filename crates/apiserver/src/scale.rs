@@ -3,17 +3,19 @@
 use crate::body::Body;
 use crate::kinds::{GroupVersionKind, Kind, ScalePaths, ScaleSelector};
 use crate::objects::{Part, Stored};
+use crate::ownership::By;
 use crate::patch::Patch;
 use crate::path::Verb;
 use crate::verbs::Call;
-use crate::{decode, negotiate};
+use crate::{decode, negotiate, ownership, server_side};
 use http::Response;
-use meta::options::{Version, WriteOptions};
+use meta::options::{FieldValidation, Version, WriteOptions};
 use meta::selector::LabelSelector;
 use meta::{FieldError, Object, Status};
 use serde_json::{Map, Value, json};
 
 const SCALE: GroupVersionKind = GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" };
+const SCALE_VERSION: &str = "autoscaling/v1";
 
 impl Call<'_> {
     pub async fn scale(&self, verb: Verb, paths: &ScalePaths, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -37,12 +39,15 @@ impl Call<'_> {
                 let decoded = decode::object(&kind, content, body, options.field_validation)?;
                 self.warn(decoded.warnings);
                 self.check_name(&decoded.object)?;
-                self.rescale(paths, options.dry_run, |_| Ok(decoded.object.clone())).await?
+                self.rescale(paths, &self.by(&options, "scale"), |_| Ok(decoded.object.clone())).await?
+            }
+            Verb::Patch if negotiate::media_type(self.headers) == server_side::MEDIA_TYPE => {
+                self.apply_scale(paths, body).await?
             }
             Verb::Patch => {
                 let options = WriteOptions::parse(&self.query, "PatchOptions")?;
                 let patch = Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
-                self.rescale(paths, options.dry_run, |scale| {
+                self.rescale(paths, &self.by(&options, "scale"), |scale| {
                     let (desired, warnings) = patch.apply(&kind, scale, options.field_validation)?;
                     self.warn(warnings);
                     Ok(desired)
@@ -55,21 +60,66 @@ impl Call<'_> {
         Ok(self.plain(200, &Value::Object(paths.view(&object).0)))
     }
 
+    /// Applies to a Scale: to the object's replicas, in the name of who applies through `scale`.
+    async fn apply_scale(&self, paths: &ScalePaths, body: &[u8]) -> Result<Stored, Status> {
+        let options = WriteOptions::parse_apply(&self.query)?;
+        let by = self.by(&options, "scale");
+        let scale = decode::configuration(body)?.object;
+        server_side::check_type(&scale, SCALE_VERSION, SCALE.kind)?;
+        ownership::check_fit(&scale, SCALE.group, SCALE.version, SCALE.kind)?;
+        if !scale.name().is_empty() {
+            self.check_name(&scale)?;
+        }
+        let mut configuration = Object::default();
+        configuration.set_type(&self.kind.api_version(), &self.kind.kind);
+        for key in ["uid", "resourceVersion"] {
+            configuration.set_meta(key, scale.meta_text(key));
+        }
+        if let Some(replicas) = at(&scale.0, "spec.replicas") {
+            set(&mut configuration.0, &paths.replicas, replicas.clone());
+        }
+        let change = |current: &Object, held: &[u8]| {
+            let applied = self.api.apply(&self.kind, &by, Some((current, held)), &configuration, options.force);
+            let (mut desired, owners) = applied.map_err(|refused| self.as_scale(paths, refused))?;
+            decode::check(&self.kind, &mut desired, Vec::new(), FieldValidation::Ignore)
+                .map_err(|e| Status::bad_request(e.to_string()))?;
+            self.check_replicas(at(&desired.0, &paths.replicas))?;
+            Ok((desired, Some(owners).filter(|owners| owners != held)))
+        };
+        self.api.rewrite(&self.kind, self.namespace, self.name, Part::Main, by.dry_run, change).await
+    }
+
+    fn check_replicas(&self, replicas: Option<&Value>) -> Result<i64, Status> {
+        let replicas = replicas.and_then(Value::as_i64).unwrap_or_default();
+        // A custom kind has its own words for it.
+        if replicas < 0 && self.kind.custom.is_none() {
+            let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+            return Err(Status::invalid(SCALE.group, SCALE.kind, self.name, &[e]));
+        }
+        Ok(replicas)
+    }
+
+    /// A refusal names the Scale's version and field, not the object's.
+    fn as_scale(&self, paths: &ScalePaths, mut refused: Status) -> Status {
+        let field = format!(".{}", paths.replicas);
+        let reword = |text: &str| in_version(text, SCALE_VERSION).replace(&field, ".spec.replicas");
+        refused.message = reword(&refused.message);
+        for cause in refused.details.iter_mut().flat_map(|details| &mut details.causes) {
+            (cause.message, cause.field) = (reword(&cause.message), reword(&cause.field));
+        }
+        refused
+    }
+
     async fn rescale(
         &self,
         paths: &ScalePaths,
-        dry_run: bool,
+        by: &By<'_>,
         change: impl Fn(&Object) -> Result<Object, Status>,
     ) -> Result<Stored, Status> {
         let change = |current: &Object| {
             let desired = change(&paths.view(current))?;
             self.check_uid(current, &desired)?;
-            let replicas = at(&desired.0, "spec.replicas").and_then(Value::as_i64).unwrap_or_default();
-            // A custom kind has its own words for it.
-            if replicas < 0 && self.kind.custom.is_none() {
-                let e = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-                return Err(Status::invalid(SCALE.group, SCALE.kind, self.name, &[e]));
-            }
+            let replicas = self.check_replicas(at(&desired.0, "spec.replicas"))?;
             let mut object = current.clone();
             set(&mut object.0, &paths.replicas, replicas.into());
             // The scale's version is the object's: whoever states one means it.
@@ -78,8 +128,20 @@ impl Call<'_> {
             }
             Ok(object)
         };
-        self.api.update(&self.kind, self.namespace, self.name, Part::Main, dry_run, change).await
+        self.api.update(&self.kind, self.namespace, self.name, Part::Main, by, change).await
     }
+}
+
+/// Conflicts in words, as if all owners named their fields in one version.
+fn in_version(text: &str, version: &str) -> String {
+    const USING: &str = " using ";
+    let mut parts = text.split(USING);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find([':', '\n']).unwrap_or(part.len());
+        out = out + USING + version + &part[end..];
+    }
+    out
 }
 
 impl ScalePaths {
@@ -92,7 +154,7 @@ impl ScalePaths {
                 metadata.insert(key.into(), value.clone());
             }
         }
-        let mut scale = json!({"kind": SCALE.kind, "apiVersion": "autoscaling/v1", "metadata": metadata,
+        let mut scale = json!({"kind": SCALE.kind, "apiVersion": SCALE_VERSION, "metadata": metadata,
             "spec": {}, "status": {"replicas": number(&self.current)}});
         let replicas = number(&self.replicas);
         if replicas != 0 {

@@ -3,6 +3,7 @@
 //! There is no allocator: what is taken is what the stored services hold. Services are written one by one, so two cannot choose the
 //! same; a crash loses nothing because there is nothing to lose.
 
+use crate::ownership::By;
 use crate::Inner;
 use crate::kinds::check::At;
 use crate::kinds::service;
@@ -419,7 +420,7 @@ async fn make(api: &Inner, group: &str, plural: &str, desired: Value) -> Result<
     let desired = Object::from_value(desired).unwrap_or_default();
     let name = desired.name().to_owned();
     match api.store.get(&kind.key("default", &name)) {
-        None => match api.create(&kind, "default", desired, false).await {
+        None => match api.create(&kind, "default", desired, &By::SERVER).await {
             Err(e) if e.reason == Reason::AlreadyExists => Ok(()),
             made => made.map(drop),
         },
@@ -436,7 +437,7 @@ async fn make(api: &Inner, group: &str, plural: &str, desired: Value) -> Result<
                 Ok(next)
             };
             let part = crate::objects::Part::Main;
-            match api.update(&kind, "default", &name, part, false, change).await {
+            match api.update(&kind, "default", &name, part, &By::SERVER, change).await {
                 Err(e) if e.reason == Reason::NotFound => Ok(()),
                 // Somebody made it into what it cannot be any more; that is theirs to mend.
                 Err(e) if e.reason == Reason::Invalid => {

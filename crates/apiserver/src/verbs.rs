@@ -5,9 +5,10 @@ use crate::decode;
 use crate::kinds::{Endpoint, Kind};
 use crate::negotiate::{self, Answer, Encoding, Form};
 use crate::objects::{Deleted, Part, Stored};
+use crate::ownership::{self, By};
 use crate::path::Verb;
 use crate::render::{self, Include};
-use crate::{Inner, definitions, patch};
+use crate::{Inner, definitions, patch, server_side};
 use auth::Authorized;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -87,7 +88,7 @@ impl Call<'_> {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }
 
-    fn answer(&self, code: u16, stored: &Stored) -> Response<Body> {
+    pub fn answer(&self, code: u16, stored: &Stored) -> Response<Body> {
         let mut out = Vec::with_capacity(stored.value.len() + 64);
         let renderer = render::Renderer {
             kind: self.kind.clone(),
@@ -112,7 +113,8 @@ impl Call<'_> {
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
-        let stored = self.api.create(&self.kind, self.namespace, decoded.object, options.dry_run).await?;
+        let by = self.by(&options, "");
+        let stored = self.api.create(&self.kind, self.namespace, decoded.object, &by).await?;
         self.remark(&stored, None)?;
         Ok(self.answer(201, &stored))
     }
@@ -127,7 +129,37 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn check_namespace(&self, object: &Object) -> Result<(), Status> {
+    /// In whose name this request writes.
+    pub fn by<'a>(&'a self, options: &'a WriteOptions, subresource: &'a str) -> By<'a> {
+        let manager = if options.field_manager.is_empty() {
+            let agent = self.headers.get(http::header::USER_AGENT).map(|agent| agent.as_bytes()).unwrap_or_default();
+            match std::str::from_utf8(agent) {
+                Ok(agent) => ownership::manager_of(agent),
+                Err(_) => ownership::manager_of(&String::from_utf8_lossy(agent)).into_owned().into(),
+            }
+        } else {
+            options.field_manager.as_str().into()
+        };
+        By { manager, subresource, dry_run: options.dry_run }
+    }
+
+    /// Some writes make what they find missing; that takes the right to.
+    pub fn may_create(&self) -> Result<(), Status> {
+        let request = auth::Request {
+            user: self.proof.user(),
+            verb: Verb::Create.as_str(),
+            group: &self.kind.group,
+            version: &self.kind.version,
+            resource: &self.kind.plural,
+            subresource: "",
+            namespace: self.namespace,
+            name: self.name,
+            path: "",
+        };
+        self.api.authorize(request).map(drop)
+    }
+
+    pub fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         let stated = object.namespace();
         if stated.is_empty() || stated == self.namespace || !self.kind.namespaced {
             return Ok(());
@@ -159,13 +191,14 @@ impl Call<'_> {
         self.check_name(&decoded.object)?;
         let missing = self.api.store.get(&self.key()).is_none();
         if missing && part == Part::Main && self.kind.behaviour.create_on_update {
-            return self.create_by_update(decoded.object, options.dry_run).await;
+            return self.create_by_update(decoded.object, &self.by(&options, "")).await;
         }
         let desired = decoded.object;
         let mut old = None;
+        let by = self.by(&options, part.subresource());
         let stored = self
             .api
-            .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
+            .update(&self.kind, self.namespace, self.name, part, &by, |current| {
                 self.check_uid(current, &desired)?;
                 self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
                 old = self.remembered(part, current);
@@ -193,33 +226,39 @@ impl Call<'_> {
         Err(Status::conflict(self.kind.resource(), self.name, &why))
     }
 
-    async fn create_by_update(&self, object: Object, dry_run: bool) -> Result<Response<Body>, Status> {
+    async fn create_by_update(&self, object: Object, by: &By<'_>) -> Result<Response<Body>, Status> {
+        self.may_create()?;
         if !matches!(object.resource_version(), "" | "0") {
             let why = "the object does not exist any more; leave out its resourceVersion to create it anew";
             return Err(Status::conflict(self.kind.resource(), self.name, why));
         }
-        let stored = self.api.create(&self.kind, self.namespace, object, dry_run).await?;
+        let stored = self.api.create(&self.kind, self.namespace, object, by).await?;
         Ok(self.answer(201, &stored))
     }
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
+        if negotiate::media_type(self.headers) == server_side::MEDIA_TYPE {
+            return self.apply(part, body).await;
+        }
         let options = WriteOptions::parse(&self.query, "PatchOptions")?;
         let patch = patch::Patch::parse(&self.kind, negotiate::media_type(self.headers), body)?;
-        if options.force {
+        if self.query.get("force").is_some_and(|force| !force.is_empty()) {
             let e = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
         }
+        let by = self.by(&options, part.subresource());
         let mut old = None;
-        let stored = self
-            .api
-            .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
-                let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
-                self.warn([found, self.kind.advice(&desired, Some(current))].concat());
-                self.check_patched(current, &desired)?;
-                old = self.remembered(part, current);
-                Ok(desired)
-            })
-            .await?;
+        let change = |current: &Object, held: &[u8]| {
+            let owned = patch.sees_owners.then(|| ownership::with_owners(current, held));
+            let document = owned.as_ref().unwrap_or(current);
+            let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
+            self.warn([found, self.kind.advice(&desired, Some(current))].concat());
+            self.check_patched(current, &desired)?;
+            old = self.remembered(part, current);
+            let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held)?;
+            Ok((desired, owners))
+        };
+        let stored = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, change).await?;
         if let Some(old) = old {
             self.remark(&stored, Some(&old))?;
         }
@@ -227,7 +266,7 @@ impl Call<'_> {
     }
 
     /// A patch may not move the object.
-    fn check_patched(&self, current: &Object, desired: &Object) -> Result<(), Status> {
+    pub fn check_patched(&self, current: &Object, desired: &Object) -> Result<(), Status> {
         if desired.name() != current.name() && !desired.name().is_empty() {
             return Err(Status::bad_request(format!(
                 "the name of the object ({}) does not match the name on the URL ({})",

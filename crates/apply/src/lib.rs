@@ -1,9 +1,11 @@
-//! Patches: how one JSON document changes another. JSON patch, merge patch, strategic merge patch. Pure.
+//! How one JSON document changes another: JSON patch, merge patch, strategic merge patch, and server-side apply with its account of
+//! who owns which field. Pure.
 //!
 //! Every function takes the document by value: a patch that fails half-way leaves nothing half-changed behind.
 
 mod error;
 pub mod json_patch;
+pub mod managed;
 mod measure;
 pub mod merge_patch;
 pub mod strategic;

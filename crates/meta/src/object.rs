@@ -1,6 +1,7 @@
 //! An object of any kind: JSON with metadata, and the byte form it is stored and served in.
 
 use serde_json::{Map, Value};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -142,7 +143,12 @@ impl Object {
 
     /// The stored form: kind, apiVersion and metadata first, no resourceVersion (the store's revision is spliced in when served).
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1024);
+        self.encode_with(&[])
+    }
+
+    /// The stored form with `metadata.managedFields` as the given JSON, when there is some, instead of the object's own.
+    pub fn encode_with(&self, managed: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024 + managed.len());
         out.push(b'{');
         for key in ["kind", "apiVersion"] {
             write_field(&mut out, key, &self.text(key).into());
@@ -150,7 +156,13 @@ impl Object {
         }
         out.extend_from_slice(METADATA);
         let mut first = true;
-        for (key, value) in self.meta().iter().filter(|(key, _)| *key != "resourceVersion") {
+        if !managed.is_empty() {
+            out.extend_from_slice(MANAGED);
+            out.extend_from_slice(managed);
+            first = false;
+        }
+        let left_out = |key: &str| key == "resourceVersion" || (key == "managedFields" && !managed.is_empty());
+        for (key, value) in self.meta().iter().filter(|(key, _)| !left_out(key)) {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
@@ -168,6 +180,35 @@ impl Object {
     }
 }
 
+/// Where `metadata.managedFields` stands in a stored object, if it stands first in the metadata as [`Object::encode_with`] puts it:
+/// its JSON, and all of the field with the comma after it. Who changes an object need not read who owns what.
+pub fn managed_fields(stored: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    let field = head(stored)?;
+    let start = field + MANAGED.len();
+    if stored.get(field..start) != Some(MANAGED) {
+        return None;
+    }
+    let (mut depth, mut quoted, mut at) = (0usize, false, start);
+    loop {
+        match stored.get(at)? {
+            b'\\' if quoted => at += 1,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    let end = at + 1;
+    let comma = usize::from(stored.get(end) == Some(&b','));
+    Some((start..end, field..end + comma))
+}
+
 /// One entry of `metadata.ownerReferences`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Owner<'a> {
@@ -179,6 +220,7 @@ pub struct Owner<'a> {
 }
 
 const METADATA: &[u8] = b"\"metadata\":{";
+const MANAGED: &[u8] = b"\"managedFields\":";
 
 fn write_field(out: &mut Vec<u8>, key: &str, value: &Value) {
     // Writing JSON into a Vec cannot fail: keys are strings and numbers are finite.
@@ -259,6 +301,26 @@ mod tests {
         let mut out = Vec::new();
         splice(&object(json!({"kind": "X", "apiVersion": "v1"})).encode(), 1, &mut out);
         assert!(serde_json::from_slice::<Value>(&out).is_ok());
+    }
+
+    #[test]
+    fn managed_fields_can_be_cut_out_of_the_stored_form() {
+        let o = object(
+            json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "managedFields": ["old"]}, "x": 1}),
+        );
+        let managed = br#"[{"manager":"]\\\"}","fieldsV1":{"k:{\"a\":[]}":{}}}]"#;
+        let stored = o.encode_with(managed);
+        let (inner, outer) = managed_fields(&stored).unwrap();
+        assert_eq!(&stored[inner], managed);
+        let mut rest = stored.clone();
+        rest.drain(outer);
+        assert_eq!(rest, br#"{"kind":"X","apiVersion":"v1","metadata":{"name":"a"},"x":1}"#);
+
+        let bare = object(json!({"apiVersion": "v1", "kind": "X"})).encode_with(b"[]");
+        let (_, outer) = managed_fields(&bare).unwrap();
+        assert_eq!(bare[outer], *b"\"managedFields\":[]");
+        assert_eq!(managed_fields(&o.encode()[..20]), None);
+        assert_eq!(managed_fields(&stored[..60]), None, "cut off");
     }
 
     #[test]

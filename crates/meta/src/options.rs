@@ -192,12 +192,26 @@ pub struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
     pub force: bool,
+    /// In whose name the fields are written; empty when the client does not say.
+    pub field_manager: String,
 }
 
 impl WriteOptions {
     /// `kind` is the options' kind in errors: CreateOptions, UpdateOptions, PatchOptions.
     pub fn parse(query: &Query<'_>, kind: &str) -> Result<Self, Status> {
-        let mut errors = Vec::new();
+        Self::read(query, kind, Vec::new())
+    }
+
+    /// Options of an apply patch, which must say who applies.
+    pub fn parse_apply(query: &Query<'_>) -> Result<Self, Status> {
+        let missing = query.text("fieldManager").is_empty();
+        let errors = missing.then(|| FieldError::required("fieldManager", "is required for apply patch"));
+        Self::read(query, "PatchOptions", errors.into_iter().collect())
+    }
+
+    fn read(query: &Query<'_>, kind: &str, mut errors: Vec<FieldError>) -> Result<Self, Status> {
+        let field_manager = query.text("fieldManager").to_owned();
+        check_manager("fieldManager", &field_manager, &mut errors);
         let dry_run = dry_run(query.0.iter().filter(|(k, _)| k == "dryRun").map(|(_, v)| v.as_ref()), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -208,18 +222,32 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        let manager = query.text("fieldManager");
-        if manager.chars().count() > 128 {
-            errors.push(FieldError::too_long("fieldManager", 128));
-        }
-        if manager.chars().any(|c| c.is_control()) {
-            errors.push(FieldError::invalid("fieldManager", manager, "should only contain printable characters"));
-        }
         if !errors.is_empty() {
             return Err(Status::invalid("meta.k8s.io", kind, "", &errors));
         }
-        Ok(Self { dry_run, field_validation, force: query.flag("force").unwrap_or_default() })
+        Ok(Self { dry_run, field_validation, force: query.flag("force").unwrap_or_default(), field_manager })
     }
+}
+
+/// The length in bytes of a manager's name.
+const MAX_MANAGER: usize = 128;
+
+/// Whether somebody can own fields by this name, which stands at `field`.
+pub fn check_manager(field: &str, manager: &str, errors: &mut Vec<FieldError>) {
+    if manager.len() > MAX_MANAGER {
+        errors.push(FieldError::too_long(field, MAX_MANAGER));
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)).take(MAX_MANAGER) {
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        errors.push(FieldError::invalid(field, manager, why));
+    }
+}
+
+/// Go's idea of a printable character, nearly: no controls, and the only blank is the space.
+pub fn is_print(c: char) -> bool {
+    !c.is_control()
+        && (c == ' ' || !c.is_whitespace())
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}')
 }
 
 fn dry_run<'q>(values: impl Iterator<Item = &'q str>, errors: &mut Vec<FieldError>) -> bool {

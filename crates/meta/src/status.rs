@@ -177,6 +177,12 @@ impl Status {
         Self::conflict(r, name, why)
     }
 
+    /// What somebody applies is owned by others: for each field, who and which.
+    pub fn apply_conflict(message: String, causes: impl Iterator<Item = (String, String)>) -> Self {
+        let status = Self::new(409, Reason::Conflict, message);
+        causes.fold(status, |status, (why, field)| status.with_cause("FieldManagerConflict", why, &field))
+    }
+
     /// A document that is well-formed but breaks the rules of its kind.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         // Who has made a thousand mistakes in one body has made them all the same way.

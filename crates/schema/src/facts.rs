@@ -47,6 +47,7 @@ pub struct Type {
     pub parts: Vec<Part>,
     /// Indices of the fields that Go writes even when the body did not name them.
     pub(crate) always: Vec<u16>,
+    pub(crate) blank: OnceLock<Map<String, Value>>,
 }
 
 /// One member of a type's protobuf message.
@@ -80,6 +81,8 @@ pub struct Field {
     pub merge_key: Option<&'static str>,
     /// Server-side apply treats the map or struct as one leaf.
     pub atomic: bool,
+    /// It does not, whatever the type says.
+    pub granular: bool,
     /// The values upstream documents, separated by `|`; of the elements when the field is a list or map.
     pub(crate) enumeration: Option<&'static str>,
     /// JSON text of the default, when it is not simply the zero value.
@@ -199,6 +202,15 @@ impl Facts {
             }
             _ => Value::Null,
         }
+    }
+
+    /// What Go writes for a value of the type into which nothing was put; made once.
+    pub fn blank<'f>(&self, ty: &'f Type) -> &'f Map<String, Value> {
+        ty.blank.get_or_init(|| {
+            let mut map = Map::new();
+            self.fill(ty, &mut map);
+            map
+        })
     }
 
     /// Adds what Go writes although the body did not name it: fields without omitempty, and structs held by value.

@@ -57,7 +57,16 @@ pub(crate) fn read(facts: &Facts, id: TypeId) -> Result<Type, TableError> {
     let fail = |what| TableError { of: name, what };
     let mut lines = facts.blocks[usize::from(id.0)].lines();
     let (kind, atomic) = title(lines.next().unwrap_or_default()).map_err(fail)?;
-    let mut ty = Type { id, name, kind, atomic, fields: Vec::new(), parts: Vec::new(), always: Vec::new() };
+    let mut ty = Type {
+        id,
+        name,
+        kind,
+        atomic,
+        fields: Vec::new(),
+        parts: Vec::new(),
+        always: Vec::new(),
+        blank: OnceLock::new(),
+    };
     for line in lines {
         match member(line.trim_start(), &facts.names).map_err(fail)? {
             Member::Field(field) => ty.fields.push(field),
@@ -133,6 +142,7 @@ fn member(text: &'static str, names: &[&'static str]) -> Result<Member, &'static
         patch_strategy: None,
         merge_key: None,
         atomic: false,
+        granular: false,
         enumeration: None,
         default: None,
     };
@@ -154,6 +164,7 @@ fn member(text: &'static str, names: &[&'static str]) -> Result<Member, &'static
             Some(("merge", key)) => field.merge_key = Some(key),
             Some(("default", json)) => field.default = Some(json),
             None if word == "atomic" => field.atomic = true,
+            None if word == "granular" => field.granular = true,
             _ => return Err("unknown word after a field"),
         }
     }

@@ -16,6 +16,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("json_patch", targets::json_patch),
     ("merge_patch", targets::merge_patch),
     ("strategic_merge_patch", targets::strategic_merge_patch),
+    ("managed_fields", targets::managed_fields),
+    ("server_side_apply", targets::server_side_apply),
     ("label_selector", targets::label_selector),
     ("label_selector_object", targets::label_selector_object),
     ("field_selector", targets::field_selector),

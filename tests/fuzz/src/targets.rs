@@ -1,5 +1,6 @@
 //! What must hold for any input. Rows B-1, B-2 and B-4: never a panic, never more than the limits.
 
+use apply::managed::{Atom, FieldSet, Items, Managers, Node, Refused, Scalar, Schema, Scope};
 use apply::strategic::{Facts, Field, MergeStrategy};
 use cel::{Budget, Decl, Identity, OldSelf, Output, Program};
 use meta::selector::{FieldSelector, LabelSelector};
@@ -84,6 +85,47 @@ fn cel_object() -> Decl {
     Decl::Object { fields, required: Default::default() }
 }
 
+/// Owners from a client: what is read is written such that it reads the same.
+pub fn managed_fields(data: &[u8]) {
+    let Ok(parsed) = meta::json::parse(data) else { return };
+    let Ok(mut managers) = Managers::decode(Some(&parsed.value)) else { return };
+    let mut text = Vec::new();
+    managers.encode(&mut text);
+    let again = meta::json::parse(&text).map(|parsed| parsed.value);
+    let Ok(again) = again else { panic!("{}", text.escape_ascii()) };
+    assert_eq!(Managers::decode(Some(&again)).as_ref(), Ok(&managers));
+}
+
+/// Applying by force does what it says, once; the owners it leaves can be stored.
+pub fn server_side_apply(data: &[u8]) {
+    let Some((Value::Object(live), Value::Object(configuration))) = document_and_patch(data) else { return };
+    let (blank, ignored) = (serde_json::Map::new(), FieldSet::default());
+    let scope = Scope {
+        api_version: "v1",
+        subresource: "",
+        node: Node::Known(Place::Object),
+        blank: &blank,
+        ignored: &ignored,
+        versions: &|_| None,
+        now: "2026-01-01T00:00:00Z",
+    };
+    let applied = match scope.apply(Managers::default(), &live, &configuration, "fuzz", true) {
+        Ok(applied) => applied,
+        Err(Refused::Conflicts(conflicts)) => panic!("forced: {conflicts}"),
+        Err(_) => return,
+    };
+    let mut managers = applied.managers;
+    let mut text = Vec::new();
+    managers.encode(&mut text);
+    assert!(meta::json::parse(&text).is_ok());
+    let Some(object) = applied.object else { return };
+    check_result(&Value::Object(object.clone()), data.len());
+    match scope.apply(managers, &object, &configuration, "fuzz", false) {
+        Ok(again) => assert_eq!(again.object, None),
+        Err(refused) => panic!("again: {refused}"),
+    }
+}
+
 pub fn label_selector(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(selector) = LabelSelector::parse(text) {
@@ -150,6 +192,51 @@ impl Facts<'static> for AnyKind {
             _ => return None,
         };
         Some(Field { facts: Some(AnyKind), strategy })
+    }
+}
+
+/// The same for ownership: places known by name.
+#[derive(Clone, Copy)]
+enum Place {
+    Object,
+    Keyed(&'static [&'static str]),
+    Set,
+    Whole,
+    Text,
+}
+
+impl Schema<'static> for Place {
+    fn atom(self) -> Atom<Self> {
+        match self {
+            Self::Object => Atom::map(false, Some(Node::Deduced)),
+            Self::Keyed(_) => Atom::list(Items::Keyed, Node::Known(Self::Object)),
+            Self::Set => Atom::list(Items::Set, Node::Known(Self::Text)),
+            Self::Whole => Atom::map(true, Some(Node::Untyped)),
+            Self::Text => Atom::scalar(Scalar::String),
+        }
+    }
+
+    fn field(self, name: &str) -> Option<Node<Self>> {
+        Some(Node::Known(match name {
+            "metadata" | "spec" => Self::Object,
+            "containers" | "env" => Self::Keyed(&["name"]),
+            "ports" => Self::Keyed(&["containerPort", "protocol"]),
+            "finalizers" => Self::Set,
+            "selector" => Self::Whole,
+            "name" | "protocol" => Self::Text,
+            _ => return None,
+        }))
+    }
+
+    fn key(self, at: usize) -> Option<&'static str> {
+        match self {
+            Self::Keyed(keys) => keys.get(at).copied(),
+            _ => None,
+        }
+    }
+
+    fn default(self, name: &str) -> Option<Value> {
+        (name == "protocol").then(|| "TCP".into())
     }
 }
 

@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Case> {
         update_of_a_missing_object, update_can_create_a_lease, generation_counts_spec_changes_only, dry_run_writes_nothing,
         patches_of_three_kinds, patch_retries_conflicts_itself, patch_of_resource_version_is_a_precondition,
         strategic_merge_directives, unsupported_methods_and_media, unknown_and_duplicate_fields,
-        apply_patch_is_answered_clearly, last_applied_annotation_survives]
+        last_applied_annotation_survives]
 }
 
 async fn create_fills_in_what_is_the_servers(peer: &Peer) {
@@ -341,14 +341,6 @@ async fn unknown_and_duplicate_fields(peer: &Peer) {
     let body = body.replace("\"b\"", "\"c\"");
     assert_eq!(peer.post(&path, body.as_str()).await.warnings().len(), 3);
     peer.post(&format!("{path}?fieldValidation=Maybe"), config_map("d", "1")).await.fails(422, "Invalid");
-}
-
-async fn apply_patch_is_answered_clearly(peer: &Peer) {
-    let ns = peer.namespace().await;
-    let path = format!("{}/a?fieldManager=suite", collection("configmaps", &ns));
-    let answer = peer.patch(&path, "application/apply-patch+yaml", config_map("a", "1")).await;
-    // Server-side apply comes with a later part of muster: until then it must say so, not do something else.
-    assert!(matches!(answer.status, 200 | 201 | 415), "{}", answer.text());
 }
 
 async fn last_applied_annotation_survives(peer: &Peer) {

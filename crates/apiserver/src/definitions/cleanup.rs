@@ -1,6 +1,7 @@
 //! The end of a definition: its instances are removed, then it goes.
 
 use super::{Known, RETRY};
+use crate::ownership::By;
 use crate::kinds::definition::{CLEANUP, Condition, TERMINATING};
 use crate::kinds::{Definition, Kind, definition};
 use crate::objects::Part;
@@ -64,7 +65,8 @@ async fn clean_up(api: &Inner, kind: &Kind, definition: &Definition) -> Result<(
 /// Sets the condition on a definition that is going away, and lets it go when that is the `end`. Tells whether it was still there.
 async fn tell(api: &Inner, kind: &Kind, name: &str, condition: &Condition, end: bool) -> Result<bool, Status> {
     let now = time::seconds(api.clock.now());
-    let told = api.update(kind, "", name, Part::Status, false, |current| {
+    let by = By::SERVER.through("status");
+    let told = api.update(kind, "", name, Part::Status, &by, |current| {
         let mut desired = current.clone();
         if !current.is_deleting() {
             return Err(Status::not_found(kind.resource(), name));

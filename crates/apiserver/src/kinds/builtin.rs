@@ -27,6 +27,7 @@ pub const PLAIN: Behaviour = Behaviour {
     generation: false,
     changes: spec_changes,
     status: false,
+    resets: &[],
     status_metadata: true,
     born_with_status: false,
     subresources: &[],
@@ -91,7 +92,8 @@ static SECRET: Behaviour = Behaviour {
 
 static SERVICE_ACCOUNT: Behaviour = Behaviour {
     returns_deleted: true,
-    default: rules::service_account_default,
+    prepare_create: rules::service_account_prepare,
+    prepare_update: |object, _| rules::service_account_prepare(object),
     columns: columns::SERVICE_ACCOUNT,
     cells: columns::service_account,
     ..PLAIN
@@ -102,7 +104,8 @@ static LEASE: Behaviour = Behaviour {
     unconditional_update: false,
     columns: columns::LEASE,
     cells: columns::lease,
-    default: rules::lease_default,
+    prepare_create: rules::lease_prepare,
+    prepare_update: |object, _| rules::lease_prepare(object),
     validate: rules::lease,
     ..PLAIN
 };

@@ -190,6 +190,9 @@ pub struct Behaviour {
     pub changes: fn(&Object, &Object) -> bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
+    /// Fields that writes through a subresource do not reach, besides the obvious (an object's status, a status's spec): the
+    /// subresource ("" is the object itself) and a dotted path.
+    pub resets: &'static [(&'static str, &'static str)],
     /// A write of the status may change labels, annotations and finalizers, too.
     pub status_metadata: bool,
     /// Its creator may say the status, too.

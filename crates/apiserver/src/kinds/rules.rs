@@ -60,7 +60,7 @@ pub fn namespace(object: &Object) -> FieldErrors {
 }
 
 /// References to secrets are names only: they live in the account's own namespace.
-pub fn service_account_default(object: &mut Object) {
+pub fn service_account_prepare(object: &mut Object) {
     if let Some(Value::Array(list)) = object.0.get_mut("secrets") {
         for reference in list.iter_mut().filter_map(Value::as_object_mut) {
             reference.retain(|key, _| key == "name");
@@ -202,7 +202,7 @@ pub fn secret_update(new: &Object, old: &Object) -> FieldErrors {
 }
 
 /// Coordinated leader election is off, so what belongs to it is not kept.
-pub fn lease_default(object: &mut Object) {
+pub fn lease_prepare(object: &mut Object) {
     if let Some(Value::Object(spec)) = object.0.get_mut("spec") {
         spec.remove("strategy");
         spec.remove("preferredHolder");

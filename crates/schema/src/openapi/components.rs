@@ -172,6 +172,9 @@ impl<'f> Components<'f> {
         if field.atomic {
             extend("map-type", "atomic".into());
         }
+        if field.granular {
+            extend("map-type", "granular".into());
+        }
         Value::Object(schema)
     }
 
