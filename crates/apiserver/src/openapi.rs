@@ -47,7 +47,7 @@ impl Inner {
     /// The index of group-versions, or one of them. The hash in the URL lets clients cache for good.
     pub(crate) fn openapi_v3(
         &self,
-        _: &Authorized,
+        _: &Authorized<'_>,
         path: &[&str],
         headers: &HeaderMap,
         query: Option<&str>,
@@ -70,7 +70,7 @@ impl Inner {
         Ok(response)
     }
 
-    pub(crate) fn openapi_v2(&self, _: &Authorized, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    pub(crate) fn openapi_v2(&self, _: &Authorized<'_>, headers: &HeaderMap) -> Result<Response<Body>, Status> {
         let (json, protobuf) = self.documents.v2.get_or_init(|| v2(&self.registry));
         let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
         Ok(if accept.contains("proto-openapi.spec.v2") {

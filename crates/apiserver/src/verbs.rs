@@ -22,7 +22,7 @@ use store::{Key, Range};
 pub struct Call<'a> {
     pub api: &'a Inner,
     /// Proof that the asker may; a call cannot be made without it.
-    pub proof: Authorized,
+    pub proof: Authorized<'a>,
     pub kind: Arc<Kind>,
     pub namespace: &'a str,
     pub name: &'a str,
@@ -47,6 +47,9 @@ impl Call<'_> {
         let part = match self.endpoint {
             Endpoint::Object(part) => *part,
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
+            Endpoint::Action(_) if self.kind.action.is_some() && !self.name.is_empty() => {
+                return Err(Status::no_such_resource());
+            }
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
             Endpoint::Action(_) => return Err(Status::method_not_allowed()),
         };
@@ -96,11 +99,12 @@ impl Call<'_> {
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
+        self.confirm_grant(&decoded.object, None)?;
         let stored = self.api.create(&self.kind, self.namespace, decoded.object, options.dry_run).await?;
         Ok(self.answer(201, &stored))
     }
 
-    fn check_namespace(&self, object: &Object) -> Result<(), Status> {
+    pub fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         let stated = object.namespace();
         if stated.is_empty() || stated == self.namespace || !self.kind.namespaced {
             return Ok(());
@@ -139,6 +143,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, options.dry_run, |current| {
                 self.check_uid(current, &desired)?;
+                self.confirm_grant(&desired, Some(current))?;
                 Ok(desired.clone())
             })
             .await?;
@@ -160,8 +165,16 @@ impl Call<'_> {
             let why = "the object does not exist any more; leave out its resourceVersion to create it anew";
             return Err(Status::conflict(self.kind.resource(), self.name, why));
         }
+        self.may_create()?;
+        self.confirm_grant(&object, None)?;
         let stored = self.api.create(&self.kind, self.namespace, object, dry_run).await?;
         Ok(self.answer(201, &stored))
+    }
+
+    /// An update that creates takes the right to create, too.
+    pub fn may_create(&self) -> Result<(), Status> {
+        let asked = self.proof.request();
+        self.api.authorize(auth::Request { verb: Verb::Create.as_str(), ..asked }).map(drop)
     }
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -177,6 +190,7 @@ impl Call<'_> {
                 let (desired, found) = patch.apply(&self.kind, current, options.field_validation)?;
                 self.warn(found);
                 self.check_patched(current, &desired)?;
+                self.confirm_grant(&desired, Some(current))?;
                 Ok(desired)
             })
             .await?;

@@ -1,6 +1,6 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, metadata, rules};
+use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, access, columns, metadata, rules};
 use store::Collection;
 
 struct Row {
@@ -70,6 +70,7 @@ static SECRET: Behaviour = Behaviour {
 };
 
 static SERVICE_ACCOUNT: Behaviour = Behaviour {
+    subresources: &[access::TOKEN],
     returns_deleted: true,
     default: rules::service_account_default,
     columns: columns::SERVICE_ACCOUNT,
@@ -177,6 +178,7 @@ pub fn kinds() -> Vec<Kind> {
                 .collect(),
             action: None,
         })
+        .chain(access::kinds())
         .collect()
 }
 

@@ -1,5 +1,6 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
+mod access;
 mod builtin;
 mod columns;
 pub mod metadata;
@@ -83,7 +84,17 @@ pub enum ScaleSelector {
 
 /// What a POST does that does not store its body as an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {}
+pub enum Action {
+    ReviewAccess,
+    /// In the namespace of the path.
+    ReviewAccessHere,
+    ReviewMyAccess,
+    ReviewMyRules,
+    ReviewMyself,
+    ReviewToken,
+    /// A token for the service account of the path.
+    RequestToken,
+}
 
 pub const STATUS: Subresource = Subresource {
     name: "status",

@@ -46,7 +46,7 @@ impl tower::Service<Request<Incoming>> for Echo {
         let this = self.clone();
         Box::pin(async move {
             let peer = request.extensions().get::<Peer>().cloned().unwrap();
-            let user = this.authenticator.authenticate(&peer, request.headers());
+            let user = this.authenticator.authenticate(&peer, request.headers(), request.uri().path());
             let host = request.headers().get(header::HOST).map(|h| h.to_str().unwrap().to_owned());
             let text = format!(
                 "{:?} {} tls={} user={} host={}",
