@@ -132,6 +132,14 @@ impl Peer {
                     "--bind-address=127.0.0.1".to_owned(),
                     format!("--token-auth-file={dir}/tokens.csv"),
                 ];
+                // As kube-apiserver does by itself, and without what its controller manager would add.
+                let alike = [
+                    "--anonymous-auth=true",
+                    "--service-account-issuer=https://kubernetes.default.svc",
+                    "--controllers=-serviceaccount,-root-ca",
+                ];
+                let stated = |flag: &str| self.arguments.iter().any(|a| a.split('=').next() == flag.split('=').next());
+                arguments.extend(alike.into_iter().filter(|flag| !stated(flag)).map(str::to_owned));
                 arguments.extend(self.arguments.iter().cloned());
                 let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;
                 processes.push(spawn("muster", &binary, &arguments, &self.dir)?);

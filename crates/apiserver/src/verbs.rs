@@ -47,7 +47,7 @@ impl Call<'_> {
         let part = match self.endpoint {
             Endpoint::Object(part) => *part,
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
-            Endpoint::Action(_) if self.kind.action.is_some() && !self.name.is_empty() => {
+            Endpoint::Action(_) if self.kind.action.is_some() && self.has_no_place() => {
                 return Err(Status::no_such_resource());
             }
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
@@ -65,6 +65,11 @@ impl Call<'_> {
             (Verb::Delete, _) => self.delete(&body).await,
             (Verb::DeleteCollection, _) => self.delete_collection(&body).await,
         }
+    }
+
+    /// What is not stored has no names, and is asked for where it belongs.
+    fn has_no_place(&self) -> bool {
+        !self.name.is_empty() || (self.kind.namespaced && self.namespace.is_empty())
     }
 
     pub fn key(&self) -> Key {

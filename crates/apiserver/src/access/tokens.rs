@@ -51,13 +51,11 @@ impl Call<'_> {
     pub async fn request_token(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let mut request = self.request_body(&Kind::of_body(TOKEN_REQUEST), body)?;
         let Some(issuer) = self.api.options.authenticator.issuer() else { return Err(Status::no_such_resource()) };
-        for (key, expected) in [("name", self.name), ("namespace", self.namespace)] {
-            let stated = request.meta_text(key);
-            if !stated.is_empty() && stated != expected {
-                let why = format!("must match the service account {key} if specified");
-                let e = FieldError::invalid(format!("metadata.{key}"), stated, why);
-                return Err(Status::invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, self.name, &[e]));
-            }
+        self.check_namespace(&request)?;
+        let stated = request.name();
+        if !stated.is_empty() && stated != self.name {
+            let e = FieldError::invalid("metadata.name", stated, "must match the service account name if specified");
+            return Err(Status::invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, self.name, &[e]));
         }
         let entry = self.api.store.get(&self.key());
         let entry = entry.ok_or_else(|| Status::not_found(self.kind.resource(), self.name))?;
