@@ -26,3 +26,6 @@ pub(crate) fn connect(api: &Inner) {
         issuer.look_up_in(Arc::new(objects::Stored::new(api.store.clone())));
     }
 }
+
+#[cfg(test)]
+mod tests;
