@@ -240,27 +240,27 @@ impl Issuer {
         now: i64,
     ) -> Result<(Arc<User>, Vec<String>), Refused> {
         let identity = self.identity(token)?;
-        identity.check_times(now)?;
-        let held = if identity.audiences.is_empty() { &self.audiences } else { &identity.audiences };
+        let held = identity.audiences_or(&self.audiences);
         let common: Vec<String> = held.iter().filter(|a| wanted.contains(a)).cloned().collect();
         if common.is_empty() {
             let quoted = |list: &[String]| crate::rule::Quoted(list).to_string();
             return Err(Refused::Audience(quoted(held), quoted(wanted)));
         }
-        if identity.depends_on_objects() {
-            let objects = self.objects.get().ok_or(Refused::Invalidated)?;
-            identity.check_objects(&**objects, token, now)?;
-        }
-        Ok((Arc::clone(&identity.user), common))
+        Ok((self.live(&identity, token, now)?, common))
     }
 
     /// Whose token it is, when it is for us: the way of every request, without a list of audiences to make.
     pub(crate) fn authenticate(&self, token: &[u8], now: i64) -> Result<Arc<User>, Refused> {
         let identity = self.identity(token)?;
-        identity.check_times(now)?;
-        if !identity.audiences.is_empty() && !identity.audiences.iter().any(|a| self.audiences.contains(a)) {
+        if !identity.audiences_or(&self.audiences).iter().any(|a| self.audiences.contains(a)) {
             return Err(Refused::NotOurs);
         }
+        self.live(&identity, token, now)
+    }
+
+    /// Its time has come and not passed, and everything it depends on is still there.
+    fn live(&self, identity: &Identity, token: &[u8], now: i64) -> Result<Arc<User>, Refused> {
+        identity.check_times(now)?;
         if identity.depends_on_objects() {
             let objects = self.objects.get().ok_or(Refused::Invalidated)?;
             identity.check_objects(&**objects, token, now)?;

@@ -18,7 +18,7 @@ pub use impersonate::{Claim, Impersonation, Malformed};
 pub use issuer::{Bound, BoundKind, Found, Issuer, IssuerOptions, Objects, Refused, Ticket};
 pub use keys::{KeyError, SigningKeys};
 pub use peer::Peer;
-pub use policy::{Policy, RoleRef, Subject};
+pub use policy::{Policy, RoleRef, Subject, not_found};
 pub use rule::Rule;
 pub use tokens::{TokenFileError, TokenTable};
 pub use user::{

@@ -187,17 +187,20 @@ fn describe(namespace: &str, name: &str, role: &RoleRef, subject: &Subject) -> S
     format!("RBAC: allowed by {binding} of {} {:?} to {to}", role.kind(), role.name)
 }
 
+/// What is wrong with bindings that lead to these roles; empty when there are none.
+pub fn not_found(missing: &[RoleRef]) -> String {
+    let text =
+        |role: &RoleRef| format!("{}.rbac.authorization.k8s.io {:?} not found", role.kind().to_lowercase(), role.name);
+    match missing {
+        [] => String::new(),
+        [one] => text(one),
+        many => format!("[{}]", many.iter().map(text).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// Why nothing was found, when bindings lead to roles that are not there.
 pub(crate) fn unresolved(missing: &[RoleRef]) -> String {
-    let texts: Vec<String> = missing
-        .iter()
-        .map(|role| format!("{}.rbac.authorization.k8s.io {:?} not found", role.kind().to_lowercase(), role.name))
-        .collect();
-    match texts.as_slice() {
-        [] => String::new(),
-        [one] => format!("RBAC: {one}"),
-        many => format!("RBAC: [{}]", many.join(", ")),
-    }
+    if missing.is_empty() { String::new() } else { format!("RBAC: {}", not_found(missing)) }
 }
 
 #[cfg(test)]

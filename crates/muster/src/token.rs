@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -86,7 +87,15 @@ pub fn keys(access: &Access, dir: &DataDir) -> Result<SigningKeys, Problem> {
     read(&path, &access.service_account_key_file)
 }
 
+/// Whoever can read the signing key can be anybody: a file that others can read is refused.
 fn read(path: &Path, others: &[PathBuf]) -> Result<SigningKeys, Problem> {
+    let mode = fs::metadata(path).map_err(|e| unusable(path, e))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let why = format!("others can read it (mode {:o})", mode & 0o777);
+        return Err(
+            unusable(path, why).next("make it 0600, and if others may have read it: muster token rotate, then prune")
+        );
+    }
     let bytes = |path: &Path| fs::read(path).map_err(|e| unusable(path, e));
     let others = others.iter().map(|path| bytes(path)).collect::<Result<Vec<_>, _>>()?;
     SigningKeys::parse(&bytes(path)?, &others).map_err(|e| unusable(path, e))
@@ -120,6 +129,18 @@ fn listing(keys: &SigningKeys) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signing_key_that_others_can_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        replace(&path, &SigningKeys::generate().unwrap()).unwrap();
+        assert!(read(&path, &[]).is_ok());
+        for broad in [0o640, 0o604] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(broad)).unwrap();
+            assert!(read(&path, &[]).unwrap_err().to_string().contains("others can read it"), "{broad:o}");
+        }
+    }
 
     #[test]
     fn the_first_private_key_is_cut_out_whole() {

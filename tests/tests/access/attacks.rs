@@ -85,6 +85,14 @@ async fn nobody_grants_what_it_does_not_have(peer: &Peer) {
     let operations = json!([{"op": "add", "path": "/rules/-", "value": rules["rules"][0]}]);
     let call = peer.call("PATCH", &path).header("impersonate-user", "at-ann").body(operations);
     refused(call.media("application/json-patch+json").send().await);
+    // By server-side apply, where it is served: of a role that is there, and of one that is not.
+    for name in ["at-fine", "at-evil"] {
+        let applied = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules["rules"]});
+        let path = format!("{roles}/{name}?fieldManager=at-ann&force=true");
+        let call = peer.call("PATCH", &path).header("impersonate-user", "at-ann").body(applied);
+        let answer = call.media("application/apply-patch+yaml").send().await;
+        assert!(matches!(answer.status, 403 | 415), "{}", answer.text());
+    }
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     refused(as_user(peer, "at-ann", "PATCH", &format!("{roles}/cluster-admin"), Some(label)).await);
     assert_eq!(peer.get(&format!("{roles}/at-evil")).await.status, 404);

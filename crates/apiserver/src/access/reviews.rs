@@ -93,8 +93,7 @@ impl Call<'_> {
             }
         }
         let mut status = json!({"resourceRules": on_resources, "nonResourceRules": on_urls, "incomplete": false});
-        let lost: Vec<String> = missing.iter().map(|role| format!("role {:?} not found", role.name)).collect();
-        set(&mut status, "evaluationError", lost.join(", "));
+        set(&mut status, "evaluationError", auth::not_found(&missing));
         Ok(self.plain(201, &answer(&self.kind, json!({}), Some(json!({})), status)))
     }
 

@@ -12,7 +12,7 @@ const ABOUT: &str = "authentication.kubernetes.io";
 pub(super) struct Identity {
     pub user: Arc<User>,
     /// Empty: for whoever issued it.
-    pub audiences: Vec<String>,
+    audiences: Vec<String>,
     not_before: Option<i64>,
     issued_at: Option<i64>,
     expires: Option<i64>,
@@ -176,6 +176,10 @@ impl Identity {
             holders,
             secret: None,
         }
+    }
+
+    pub fn audiences_or<'a>(&'a self, ours: &'a [String]) -> &'a [String] {
+        if self.audiences.is_empty() { ours } else { &self.audiences }
     }
 
     pub fn check_times(&self, now: i64) -> Result<(), Refused> {
