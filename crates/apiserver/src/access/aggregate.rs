@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 const RETRY: Duration = Duration::from_secs(1);
 const LOOK_ANYWAY: Duration = Duration::from_secs(60);
+const ROUNDS: usize = 8;
 
 /// Keeps aggregated roles up until told to stop.
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
@@ -20,7 +21,7 @@ pub(crate) async fn run(api: Api, stop: CancellationToken) {
     // From before the first look, so that nothing falls between looking and waiting.
     let mut since = api.store.revision();
     while !stop.is_cancelled() {
-        let pause = match gather(api).await {
+        let pause = match settle(api).await {
             Ok(()) => LOOK_ANYWAY,
             Err(error) => {
                 tracing::warn!(%error, "aggregated roles could not be brought up to date yet");
@@ -35,9 +36,20 @@ pub(crate) async fn run(api: Api, stop: CancellationToken) {
     }
 }
 
-/// One round over all roles. What a round changes wakes the next one, so chains (view into edit into admin) settle.
-pub(crate) async fn gather(api: &Inner) -> Result<(), Status> {
-    let Some(kind) = api.registry.find(RBAC, "v1", "clusterroles").cloned() else { return Ok(()) };
+/// Rounds until nothing changes, so that chains (view into edit into admin) come to their end. Longer chains go on at the next change.
+pub(crate) async fn settle(api: &Inner) -> Result<(), Status> {
+    for _ in 0..ROUNDS {
+        if !gather(api).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One round over all roles; tells whether it changed any.
+async fn gather(api: &Inner) -> Result<bool, Status> {
+    let Some(kind) = api.registry.find(RBAC, "v1", "clusterroles").cloned() else { return Ok(false) };
+    let mut changed = false;
     let range = Range { collection: &kind.collection, prefix: "", after: None, limit: 0, at: None };
     let page = api.store.range(&range, |_, _| true).map_err(crate::objects::storage)?;
     let mut roles = Vec::with_capacity(page.items.len());
@@ -56,10 +68,10 @@ pub(crate) async fn gather(api: &Inner) -> Result<(), Status> {
         });
         match updated.await {
             Err(s) if s.reason != Reason::NotFound => return Err(s),
-            _ => {}
+            _ => changed = true,
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// The rules of every role selected, each once, in the order of selectors and names.

@@ -2,11 +2,12 @@
 //!
 //! Roles of components that do not run here (nodes, scheduler, controller manager and its controllers, DNS, CSR approvers) are left out.
 
-use super::RBAC;
 use super::policy::{rule, rules};
+use super::{RBAC, aggregate};
 use crate::Inner;
 use crate::objects::Part;
 use auth::Rule;
+use futures_util::future::{try_join, try_join_all};
 use meta::options::DeleteOptions;
 use meta::{Object, Reason, Status};
 use serde_json::{Value, json};
@@ -103,18 +104,21 @@ const BINDINGS: &[(&str, &[&str])] = &[
 
 /// Makes what is missing and gives back what was taken from the defaults, unless they are marked to be left alone.
 pub(crate) async fn reconcile(api: &Inner) -> Result<(), Status> {
-    for role in ROLES {
-        settle(api, "clusterroles", role.object(), repair_role).await?;
-    }
-    for (name, groups) in BINDINGS {
-        let subjects: Vec<Value> =
-            groups.iter().map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group})).collect();
-        let mut binding = object("ClusterRoleBinding", name, "");
-        binding.0.insert("subjects".into(), subjects.into());
-        binding.0.insert("roleRef".into(), json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name}));
-        settle(api, "clusterrolebindings", binding, repair_binding).await?;
-    }
-    Ok(())
+    // All at once: the store commits them as one group.
+    let roles = ROLES.iter().map(|role| settle(api, "clusterroles", role.object(), repair_role));
+    let bindings =
+        BINDINGS.iter().map(|(name, groups)| settle(api, "clusterrolebindings", binding(name, groups), repair_binding));
+    try_join(try_join_all(roles), try_join_all(bindings)).await?;
+    aggregate::settle(api).await
+}
+
+fn binding(name: &str, groups: &[&str]) -> Object {
+    let subjects: Vec<Value> =
+        groups.iter().map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group})).collect();
+    let mut binding = object("ClusterRoleBinding", name, "");
+    binding.0.insert("subjects".into(), subjects.into());
+    binding.0.insert("roleRef".into(), json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name}));
+    binding
 }
 
 async fn settle(api: &Inner, plural: &str, wanted: Object, repair: fn(&mut Object, &Object)) -> Result<(), Status> {
@@ -139,7 +143,10 @@ async fn settle(api: &Inner, plural: &str, wanted: Object, repair: fn(&mut Objec
             };
         }
         // A binding to another role cannot be changed back, only made anew.
-        api.delete(&kind, "", &name, &DeleteOptions::default()).await?;
+        match api.delete(&kind, "", &name, &DeleteOptions::default()).await {
+            Err(s) if s.reason != Reason::NotFound => return Err(s),
+            _ => {}
+        }
     }
     match api.create(&kind, "", wanted, false).await {
         Err(s) if s.reason != Reason::AlreadyExists => Err(s),

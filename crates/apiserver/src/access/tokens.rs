@@ -1,6 +1,6 @@
 //! Tokens over the API: made for service accounts, reviewed for others, and the documents by which others verify them themselves.
 
-use super::reviews::user_info;
+use super::reviews::{texts, user_info};
 use crate::Inner;
 use crate::body::Body;
 use crate::kinds::{GroupVersionKind, Kind};
@@ -29,13 +29,7 @@ impl Call<'_> {
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences: Vec<String> = spec
-            .and_then(|s| s.get("audiences"))
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|a| a.as_str().map(str::to_owned))
-            .collect();
+        let audiences = texts(spec.and_then(|s| s.get("audiences")));
         let status = match self.api.options.authenticator.review(token, &audiences) {
             Ok((user, audiences)) => {
                 json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})
@@ -70,25 +64,8 @@ impl Call<'_> {
         }
         let now = self.api.clock.now();
         let spec = request.0.entry("spec").or_insert_with(|| json!({}));
-        if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
-            spec["audiences"] = json!(issuer.audiences());
-        }
-        if spec["expirationSeconds"].is_null() {
-            spec["expirationSeconds"] = DEFAULT_SECONDS.into();
-        }
-        let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
-        let wrong = match seconds {
-            ..MIN_SECONDS => Some("may not specify a duration less than 10 minutes"),
-            MIN_SECONDS..=MAX_SECONDS => None,
-            _ => Some("may not specify a duration larger than 2^32 seconds"),
-        };
-        if let Some(why) = wrong {
-            let e = FieldError::invalid("spec.expirationSeconds", seconds, why);
-            return Err(Status::invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", &[e]));
-        }
+        let (audiences, seconds) = terms(spec, issuer.audiences())?;
         let spec = spec.clone();
-        let audiences: Vec<String> =
-            spec["audiences"].as_array().into_iter().flatten().filter_map(|a| a.as_str().map(str::to_owned)).collect();
         let bound = match spec.get("boundObjectRef").filter(|r| !r.is_null()) {
             Some(reference) => self.bound(reference)?,
             None => Vec::new(),
@@ -158,6 +135,24 @@ impl Call<'_> {
         let entry = self.api.store.get(&kind.key(self.namespace, name)).ok_or_else(missing)?;
         Ok((self.api.decode_stored(kind, &entry.value, entry.revision)?, entry.attrs.uid.to_string()))
     }
+}
+
+/// Whom a token is for and how long, with defaults written into the spec.
+fn terms(spec: &mut Value, ours: &[String]) -> Result<(Vec<String>, i64), Status> {
+    if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
+        spec["audiences"] = json!(ours);
+    }
+    if spec["expirationSeconds"].is_null() {
+        spec["expirationSeconds"] = DEFAULT_SECONDS.into();
+    }
+    let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
+    let wrong = match seconds {
+        ..MIN_SECONDS => "may not specify a duration less than 10 minutes",
+        MIN_SECONDS..=MAX_SECONDS => return Ok((texts(spec.get("audiences")), seconds)),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let e = FieldError::invalid("spec.expirationSeconds", seconds, wrong);
+    Err(Status::invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", &[e]))
 }
 
 impl Inner {
