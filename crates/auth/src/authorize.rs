@@ -98,6 +98,42 @@ impl<'a> Authorized<'a> {
     }
 }
 
+/// A right that outlives its request, such as a watch's, to be asked for again now and then. It permits nothing by itself.
+#[derive(Debug)]
+pub struct Right {
+    authorizer: Authorizer,
+    user: Arc<User>,
+    verb: Box<str>,
+    group: Box<str>,
+    version: Box<str>,
+    resource: Box<str>,
+    subresource: Box<str>,
+    namespace: Box<str>,
+    name: Box<str>,
+    path: Box<str>,
+}
+
+impl Right {
+    /// Whether it would still be granted.
+    pub fn holds(&self) -> bool {
+        self.authorizer.decide(&self.request()).is_ok()
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request {
+            user: &self.user,
+            verb: &self.verb,
+            group: &self.group,
+            version: &self.version,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            path: &self.path,
+        }
+    }
+}
+
 /// The answer 403, in Kubernetes' words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -124,9 +160,10 @@ pub trait PolicySource: Send + Sync {
     fn read(&self, with: &mut dyn FnMut(&Policy));
 }
 
-#[derive(Default)]
+/// Cheap to clone; clones ask the same policy.
+#[derive(Clone, Default)]
 pub struct Authorizer {
-    source: OnceLock<Arc<dyn PolicySource>>,
+    source: Arc<OnceLock<Arc<dyn PolicySource>>>,
 }
 
 impl std::fmt::Debug for Authorizer {
@@ -154,6 +191,23 @@ impl Authorizer {
                 let colon = if reason.is_empty() { "" } else { ": " };
                 Err(Denied { message: format!("{}{colon}{reason}", request.denial()), reason })
             }
+        }
+    }
+
+    /// What was allowed, for asking again later.
+    pub fn right(&self, proof: &Authorized<'_>) -> Right {
+        let request = proof.request;
+        Right {
+            authorizer: self.clone(),
+            user: Arc::clone(request.user),
+            verb: request.verb.into(),
+            group: request.group.into(),
+            version: request.version.into(),
+            resource: request.resource.into(),
+            subresource: request.subresource.into(),
+            namespace: request.namespace.into(),
+            name: request.name.into(),
+            path: request.path.into(),
         }
     }
 
@@ -346,6 +400,52 @@ mod tests {
             "namespaces \"x\" is forbidden: User \"u\" cannot update resource \"namespaces/status\" in API group \"\" at the cluster scope"
         );
         assert_eq!(denied(Request::path(&user, "get", "/x")), "forbidden: User \"u\" cannot get path \"/x\"");
+    }
+
+    struct One(std::sync::RwLock<Policy>);
+
+    impl PolicySource for One {
+        fn read(&self, with: &mut dyn FnMut(&Policy)) {
+            with(&self.0.read().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_right_holds_as_long_as_it_would_be_granted() {
+        let one = |text: &str| vec![text.to_owned()];
+        let rule = Rule { verbs: one("get"), api_groups: one(""), resources: one("configmaps"), ..Rule::default() };
+        let mut policy = Policy::default();
+        policy.set_role(RoleRef::new("", "r"), vec![rule]);
+        policy.set_binding("d", "b", RoleRef::new("", "r"), vec![crate::Subject::User("u".into())]);
+        let source = Arc::new(One(std::sync::RwLock::new(policy)));
+        let authorizer = Authorizer::new();
+        authorizer.follow(source.clone());
+        let user = Arc::new(User::authenticated("u", "", []));
+        let proof = authorizer.authorize(asked(&user, "get")).unwrap();
+        assert_eq!(
+            proof.reason().map(|r| r.as_ref()),
+            Some("RBAC: allowed by RoleBinding \"b/d\" of ClusterRole \"r\" to User \"u\"")
+        );
+        let right = authorizer.right(&proof);
+        assert!(right.holds());
+        source.0.write().unwrap().remove_binding("d", "b");
+        assert!(!right.holds());
+        assert!(authorizer.authorize(asked(&user, "get")).is_err());
+    }
+
+    #[test]
+    fn what_is_given_away_must_be_held() {
+        let authorizer = Authorizer::new();
+        let user = User::authenticated("u", "", ["dev".to_owned()]);
+        let one = |text: &str| vec![text.to_owned()];
+        let rules = [Rule { verbs: one("get"), api_groups: one(""), resources: one("pods"), ..Rule::default() }];
+        assert_eq!(
+            authorizer.confirm_grant(&user, "d", &rules, "roles.rbac.authorization.k8s.io").unwrap_err().to_string(),
+            "user \"u\" (groups=[\"dev\" \"system:authenticated\"]) is attempting to grant RBAC permissions not currently \
+             held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}"
+        );
+        assert!(authorizer.confirm_grant(&user, "d", &[], "").is_ok());
+        assert!(authorizer.confirm_grant(&User::admin(), "d", &rules, "").is_ok());
     }
 
     proptest::proptest! {

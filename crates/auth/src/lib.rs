@@ -13,7 +13,7 @@ mod tokens;
 mod user;
 
 pub use authenticate::{Authenticator, Options, Unauthenticated};
-pub use authorize::{Authorized, Authorizer, Denied, Escalation, Opinion, PolicySource, Request};
+pub use authorize::{Authorized, Authorizer, Denied, Escalation, Opinion, PolicySource, Request, Right};
 pub use impersonate::{Claim, Impersonation, Malformed};
 pub use issuer::{Bound, BoundKind, Found, Issuer, IssuerOptions, Objects, Refused, Ticket};
 pub use keys::{KeyError, SigningKeys};

@@ -1,4 +1,5 @@
 //! Ways around: escalation by role, binding, label and name; impersonation tricks; rights that should be gone.
+use http_body_util::BodyExt;
 use muster_tests::runner::Case;
 use muster_tests::{Peer, cases};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ pub fn cases() -> Vec<Case> {
     [
         cases![attacks: nobody_grants_what_it_does_not_have, escalate_and_bind_are_rights_of_their_own,
             subresources_and_lists_are_rights_of_their_own, impersonation_takes_every_right],
-        cases![muster attacks: a_grant_and_its_end_hold_for_the_next_request, impersonation_headers_are_never_overlooked],
+        cases![muster attacks: a_watch_ends_with_the_right_to_it, a_grant_and_its_end_hold_for_the_next_request, impersonation_headers_are_never_overlooked],
     ]
     .concat()
 }
@@ -232,6 +233,29 @@ async fn impersonation_headers_are_never_overlooked(peer: &Peer) {
         let call = headers.iter().fold(call, |call, (name, value)| call.header(name, value));
         call.send().await.fails(400, "BadRequest");
     }
+}
+
+/// Kubernetes lets an open watch run on. (B-20)
+async fn a_watch_ends_with_the_right_to_it(peer: &Peer) {
+    namespace(peer, "at-watch").await;
+    bind(peer, "at-watch", "at-watch", "system:aggregate-to-view", user("at-eye")).await;
+    let maps = "/api/v1/namespaces/at-watch/configmaps";
+    let open = |who: &'static str| async move {
+        let call = peer.call("GET", &format!("{maps}?watch=true&timeoutSeconds=30")).header("impersonate-user", who);
+        let answer = call.fresh().open().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.into_body()
+    };
+    let mut seen = open("at-eye").await;
+    let make = |name: &'static str| peer.post(maps, json!({"metadata": {"name": name}}));
+    make("before").await.ok(201);
+    let first = seen.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("before"));
+    peer.delete(&format!("{RBAC}/namespaces/at-watch/rolebindings/at-watch")).await.ok(200);
+    tokio::time::sleep(std::time::Duration::from_millis(5500)).await;
+    make("after").await.ok(201);
+    let rest = seen.collect().await.unwrap().to_bytes();
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
 }
 
 async fn a_grant_and_its_end_hold_for_the_next_request(peer: &Peer) {
