@@ -26,7 +26,7 @@ const ORPHANED: &str = "child pods are preserved by default when jobs are delete
 pub struct Call<'a> {
     pub api: &'a Inner,
     /// Proof that the asker may; a call cannot be made without it.
-    pub proof: Authorized,
+    pub proof: Authorized<'a>,
     pub kind: Arc<Kind>,
     pub namespace: &'a str,
     pub name: &'a str,
@@ -59,6 +59,9 @@ impl Call<'_> {
         let part = match self.endpoint {
             Endpoint::Object(part) => *part,
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
+            Endpoint::Action(_) if self.kind.action.is_some() && self.has_no_place() => {
+                return Err(Status::no_such_resource());
+            }
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
             Endpoint::Action(_) => return Err(Status::method_not_allowed()),
             Endpoint::Connect(connect) => return self.connect(*connect),
@@ -78,6 +81,11 @@ impl Call<'_> {
             (Verb::Delete, _) => self.delete(&body).await,
             (Verb::DeleteCollection, _) => self.delete_collection(&body).await,
         }
+    }
+
+    /// What is not stored has no names, and is asked for where it belongs.
+    fn has_no_place(&self) -> bool {
+        !self.name.is_empty() || (self.kind.namespaced && self.namespace.is_empty())
     }
 
     pub fn key(&self) -> Key {
@@ -113,6 +121,7 @@ impl Call<'_> {
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
+        self.confirm_grant(&decoded.object, None)?;
         let by = self.by(&options, "");
         let stored = self.api.create(&self.kind, self.namespace, decoded.object, &by).await?;
         self.remark(&stored, None)?;
@@ -141,22 +150,6 @@ impl Call<'_> {
             options.field_manager.as_str().into()
         };
         By { manager, subresource, dry_run: options.dry_run }
-    }
-
-    /// Some writes make what they find missing; that takes the right to.
-    pub fn may_create(&self) -> Result<(), Status> {
-        let request = auth::Request {
-            user: self.proof.user(),
-            verb: Verb::Create.as_str(),
-            group: &self.kind.group,
-            version: &self.kind.version,
-            resource: &self.kind.plural,
-            subresource: "",
-            namespace: self.namespace,
-            name: self.name,
-            path: "",
-        };
-        self.api.authorize(request).map(drop)
     }
 
     pub fn check_namespace(&self, object: &Object) -> Result<(), Status> {
@@ -200,6 +193,7 @@ impl Call<'_> {
             .api
             .update(&self.kind, self.namespace, self.name, part, &by, |current| {
                 self.check_uid(current, &desired)?;
+                self.confirm_grant(&desired, Some(current))?;
                 self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
                 old = self.remembered(part, current);
                 Ok(desired.clone())
@@ -232,8 +226,16 @@ impl Call<'_> {
             let why = "the object does not exist any more; leave out its resourceVersion to create it anew";
             return Err(Status::conflict(self.kind.resource(), self.name, why));
         }
+        self.may_create()?;
+        self.confirm_grant(&object, None)?;
         let stored = self.api.create(&self.kind, self.namespace, object, by).await?;
         Ok(self.answer(201, &stored))
+    }
+
+    /// An update that creates takes the right to create, too.
+    pub fn may_create(&self) -> Result<(), Status> {
+        let asked = self.proof.request();
+        self.api.authorize(auth::Request { verb: Verb::Create.as_str(), ..asked }).map(drop)
     }
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -254,6 +256,7 @@ impl Call<'_> {
             let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
             self.warn([found, self.kind.advice(&desired, Some(current))].concat());
             self.check_patched(current, &desired)?;
+            self.confirm_grant(&desired, Some(current))?;
             old = self.remembered(part, current);
             let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held)?;
             Ok((desired, owners))

@@ -22,6 +22,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Without a timeoutSeconds a watch ends after this long, so that clients spread over servers again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// A watcher that lost its rights gets nothing after this long.
+const ASK_AGAIN_EVERY: Duration = Duration::from_secs(5);
 /// Events taken at once, and the size at which a chunk is sent.
 const BATCH: usize = 512;
 const CHUNK: usize = 64 * 1024;
@@ -43,6 +45,8 @@ impl Call<'_> {
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
             stop: self.kind.lifetime(&self.api.stop),
+            right: self.api.options.authorizer.right(&self.proof),
+            asked: Instant::now(),
             store: self.api.store.clone(),
             renderer,
             filter,
@@ -125,6 +129,9 @@ struct Stream {
     mark_initial_end: bool,
     deadline: Instant,
     stop: CancellationToken,
+    right: auth::Right,
+    /// When the right was last known to hold.
+    asked: Instant,
     pending: Vec<Arc<Event>>,
     /// The next table must carry its column definitions.
     columns: bool,
@@ -193,6 +200,9 @@ impl Stream {
                 biased;
                 moved = watch.next(BATCH, &mut self.pending) => match moved {
                     Ok(()) => {
+                        if !still_allowed(&self.right, &mut self.asked) {
+                            return None;
+                        }
                         if let Some(frame) = self.shared_frame() {
                             return Some(frame);
                         }
@@ -222,6 +232,15 @@ impl Stream {
             }
         }
     }
+}
+
+/// Asked when there is something to tell, so that a watch without news costs nothing.
+fn still_allowed(right: &auth::Right, asked: &mut Instant) -> bool {
+    if asked.elapsed() >= ASK_AGAIN_EVERY {
+        *asked = Instant::now();
+        return right.holds();
+    }
+    true
 }
 
 fn next_bookmark(deadline: Instant) -> Option<Instant> {

@@ -1,8 +1,8 @@
 //! The rows: every built-in kind we serve.
 
 use super::{
-    Behaviour, FINALIZE, Kind, STATUS, StoredAs, apps, autoscaling, batch, classes, columns, core, definition, metadata,
-    networking, policy, rules, spec_changes,
+    Behaviour, FINALIZE, Kind, STATUS, StoredAs, access, apps, autoscaling, batch, classes, columns, core, definition,
+    metadata, networking, policy, rules, spec_changes,
 };
 use std::cmp::Reverse;
 use store::Collection;
@@ -91,6 +91,7 @@ static SECRET: Behaviour = Behaviour {
 };
 
 static SERVICE_ACCOUNT: Behaviour = Behaviour {
+    subresources: &[access::TOKEN],
     returns_deleted: true,
     prepare_create: rules::service_account_prepare,
     prepare_update: |object, _| rules::service_account_prepare(object),
@@ -245,6 +246,7 @@ pub fn kinds() -> Vec<Kind> {
             action: row.behaviour.action,
             custom: None,
         })
+        .chain(access::kinds())
         .collect();
     let place = |group: &str| GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len());
     kinds.sort_by_cached_key(|kind| (place(&kind.group), Reverse(kind.version.clone()), kind.plural.clone()));

@@ -1,5 +1,6 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
+mod access;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -120,6 +121,15 @@ pub enum Action {
     Bind,
     /// Deletes a pod if its disruption budget allows.
     Evict,
+    ReviewAccess,
+    /// In the namespace of the path.
+    ReviewAccessHere,
+    ReviewMyAccess,
+    ReviewMyRules,
+    ReviewMyself,
+    ReviewToken,
+    /// A token for the service account of the path.
+    RequestToken,
 }
 
 /// What of a running pod, a node or a service a request wants to reach.
