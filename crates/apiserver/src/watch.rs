@@ -174,7 +174,7 @@ impl Stream {
     fn shared_frame(&self) -> Option<Bytes> {
         let plain = self.renderer.answer.form == Form::Whole && self.filter.is_everything();
         match self.pending.as_slice() {
-            [event] if plain && self.renderer.kind.shares_event(event.revision) => Some(event.rendered(|event| {
+            [event] if plain && self.renderer.kind.shares_event(written(event)) => Some(event.rendered(|event| {
                 let mut out = Vec::new();
                 write_event(&self.filter, &self.renderer, event, &mut false, &mut out);
                 out.into()
@@ -243,6 +243,11 @@ fn still_allowed(right: &auth::Right, asked: &mut Instant) -> bool {
     true
 }
 
+/// When the object an event shows was written: a deletion shows an older one.
+fn written(event: &Event) -> Revision {
+    event.entry.as_ref().or(event.prev.as_ref()).map_or(0, |entry| entry.revision)
+}
+
 fn next_bookmark(deadline: Instant) -> Option<Instant> {
     let now = Instant::now();
     let last = deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|at| *at > now)?;
@@ -254,14 +259,14 @@ fn write_event(filter: &Filter, renderer: &Renderer, event: &Event, columns: &mu
     let item = &event.key.item;
     let before = event.prev.as_ref().filter(|e| filter.matches(item, e));
     let after = event.entry.as_ref().filter(|e| filter.matches(item, e));
-    let (kind, value) = match (before, after) {
+    let (kind, entry) = match (before, after) {
         (None, None) => return,
-        (None, Some(now)) => ("ADDED", &now.value),
-        (Some(_), Some(now)) => ("MODIFIED", &now.value),
+        (None, Some(now)) => ("ADDED", now),
+        (Some(_), Some(now)) => ("MODIFIED", now),
         // Deleted, or out of the selection: the last state the watcher knew, at the revision of the change.
-        (Some(last), None) => ("DELETED", &last.value),
+        (Some(last), None) => ("DELETED", last),
     };
-    frame(renderer, kind, value, event.revision, std::mem::take(columns), out);
+    frame(renderer, kind, &renderer.in_shape(entry), event.revision, std::mem::take(columns), out);
 }
 
 fn frame(renderer: &Renderer, kind: &str, value: &[u8], revision: Revision, columns: bool, out: &mut Vec<u8>) {
