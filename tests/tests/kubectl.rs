@@ -68,7 +68,8 @@ const EVENT: &str = "apiVersion: v1\nkind: Event\nmetadata: {name: e1}\ninvolved
 const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {node-role.kubernetes.io/worker: \"\"}}\nspec: {podCIDR: 10.1.0.0/24}\nstatus:\n  capacity: {cpu: \"4\", memory: 8Gi, pods: \"110\"}\n  addresses: [{type: InternalIP, address: 192.0.2.7}]\n  conditions: [{type: Ready, status: \"True\", reason: Fine, message: all good}]\n";
 const CONTROLLER: &str = "apiVersion: v1\nkind: ReplicationController\nmetadata: {name: rc}\nspec:\n  template:\n    metadata: {labels: {app: rc}}\n    spec: {containers: [{name: c, image: \"nginx:1\"}]}\n";
 const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: claim}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
-const BINDING: &str = "apiVersion: v1\nkind: Binding\nmetadata: {name: p}\ntarget: {apiVersion: v1, kind: Node, name: n1}\n";
+const BINDING: &str =
+    "apiVersion: v1\nkind: Binding\nmetadata: {name: p}\ntarget: {apiVersion: v1, kind: Node, name: n1}\n";
 
 const STEPS: &[Step] = &[
     code("version"),

@@ -311,7 +311,10 @@ impl Inner {
         if part == Part::Main {
             (kind.behaviour.admit)(self, desired, Some(current))?;
         }
-        if kind.behaviour.generation && !matches!(part, Part::Status | Part::Finalize) && (kind.behaviour.changes)(desired, current) {
+        if kind.behaviour.generation
+            && !matches!(part, Part::Status | Part::Finalize)
+            && (kind.behaviour.changes)(desired, current)
+        {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object};
 use serde_json::Value;
+use std::collections::HashSet;
 
 static BUDGET: Behaviour = Behaviour {
     generation: true,
@@ -67,12 +68,11 @@ fn validate(object: &Object) -> FieldErrors {
 fn validate_status(new: &Object) -> FieldErrors {
     let (root, mut errors) = (At::root("", &new.0), Vec::new());
     let status = root.part("status");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for at in status.items("conditions") {
-        if seen.contains(&at.text("type")) {
+        if !seen.insert(at.text("type")) {
             errors.push(FieldError::duplicate(at.field("type"), at.text("type")));
         }
-        seen.push(at.text("type"));
         condition(&at, &mut errors);
     }
     for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {

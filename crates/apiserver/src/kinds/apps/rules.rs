@@ -5,6 +5,7 @@ use crate::kinds::{pod, volumes};
 use meta::selector::LabelSelector;
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 pub fn deployment(object: &Object) -> FieldErrors {
     let (root, mut errors) = (At::root("", &object.0), Vec::new());
@@ -193,13 +194,13 @@ fn identified(spec: &At<'_>) -> Map<String, Value> {
     let Some(Value::Object(pods)) = template.get_mut("spec") else { return template };
     pods.remove("hostname");
     pods.remove("subdomain");
-    let claimed: Vec<String> =
+    let claimed: BTreeSet<String> =
         spec.items("volumeClaimTemplates").map(|claim| claim.part("metadata").text("name").to_owned()).collect();
     if !claimed.is_empty() {
         let mut volumes: Vec<Value> =
             claimed.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect();
         let own = pods.get("volumes").and_then(Value::as_array).into_iter().flatten();
-        volumes.extend(own.filter(|v| !claimed.iter().any(|name| v["name"] == **name)).cloned());
+        volumes.extend(own.filter(|v| !v["name"].as_str().is_some_and(|name| claimed.contains(name))).cloned());
         pods.insert("volumes".into(), volumes.into());
     }
     template

@@ -92,9 +92,11 @@ pub fn to_v2(object: &mut Object) {
     };
     let specs = note(object, METRICS).and_then(|list| typed("MetricSpec", restore(list, "target")?));
     let behavior = note(object, BEHAVIOR).map(|value| recased(&value, u8::to_ascii_lowercase));
-    let behavior = behavior.and_then(|value| typed("HorizontalPodAutoscalerBehavior", value));
+    let behavior = behavior.filter(Value::is_object).and_then(|value| typed("HorizontalPodAutoscalerBehavior", value));
     let statuses = note(object, CURRENT).and_then(|list| typed("MetricStatus", restore(list, "current")?));
-    let conditions = note(object, CONDITIONS).and_then(|list| typed("HorizontalPodAutoscalerCondition", list));
+    let conditions = note(object, CONDITIONS)
+        .filter(Value::is_array)
+        .and_then(|list| typed("HorizontalPodAutoscalerCondition", list));
     if let Some(spec) = part(object, "spec") {
         let mut metrics = array(specs);
         if let Some(percent) = spec.remove("targetCPUUtilizationPercentage").and_then(|value| value.as_i64()) {
@@ -246,9 +248,9 @@ mod tests {
 
     #[test]
     fn annotations_that_are_no_metrics_are_not_kept() {
-        for text in
-            ["", "{", "[1]", r#"[{"type": 5}]"#, r#"[{"type": "Pods", "pods": {"targetAverageValue": "x"}}]"#, "null"]
-        {
+        const WRONG: &str =
+            r#"[{"type": "Pods", "status": 1, "pods": {"targetAverageValue": "x", "currentAverageValue": "x"}}]"#;
+        for text in ["", "{", "[1]", r#"[{"type": 5}]"#, WRONG, "null"] {
             let annotations = json!({METRICS: text, BEHAVIOR: text, CURRENT: text, CONDITIONS: text});
             let object = json!({"metadata": {"annotations": annotations}, "spec": {"maxReplicas": 1}});
             let mut object = Object::from_value(object).unwrap();

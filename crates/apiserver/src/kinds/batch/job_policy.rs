@@ -3,6 +3,7 @@
 use crate::kinds::check::{At, named};
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
+use std::collections::HashSet;
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -26,7 +27,7 @@ pub fn failure(spec: &At<'_>, errors: &mut FieldErrors) {
     let template = spec.part("template");
     let pods = template.part("spec");
     let lists = ["containers", "initContainers"].into_iter().flat_map(|list| pods.list(list));
-    let containers: Vec<&str> = lists.filter_map(|c| c.get("name").and_then(Value::as_str)).collect();
+    let containers: HashSet<&str> = lists.filter_map(|c| c.get("name").and_then(Value::as_str)).collect();
     for rule in policy.items("rules") {
         match rule.text("action") {
             "" => errors.push(FieldError::required(rule.field("action"), quoted(ACTIONS))),
@@ -48,12 +49,12 @@ pub fn failure(spec: &At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn exit_codes(codes: &At<'_>, containers: &[&str], errors: &mut FieldErrors) {
+fn exit_codes(codes: &At<'_>, containers: &HashSet<&str>, errors: &mut FieldErrors) {
     match codes.text("operator") {
         "" => errors.push(FieldError::required(codes.field("operator"), quoted(OPERATORS))),
         _ => codes.one_of("operator", OPERATORS, errors),
     }
-    if codes.has("containerName") && !containers.contains(&codes.text("containerName")) {
+    if codes.has("containerName") && !containers.contains(codes.text("containerName")) {
         let why = "must be one of the container or initContainer names in the pod template";
         codes.invalid("containerName", why, errors);
     }
@@ -63,12 +64,13 @@ fn exit_codes(codes: &At<'_>, containers: &[&str], errors: &mut FieldErrors) {
     } else if values.len() > MAX_EXIT_CODES {
         errors.push(FieldError::too_many(codes.field("values"), values.len(), MAX_EXIT_CODES));
     }
+    let mut seen = HashSet::new();
     for (i, code) in values.iter().enumerate() {
         let field = format!("{}[{i}]", codes.field("values"));
         if *code == 0 && codes.text("operator") == "In" {
             errors.push(FieldError::invalid(field.clone(), 0, "must not be 0 for the In operator"));
         }
-        if values[..i].contains(code) {
+        if !seen.insert(code) {
             errors.push(FieldError::duplicate(field, *code));
         }
     }

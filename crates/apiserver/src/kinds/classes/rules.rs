@@ -6,6 +6,7 @@ use crate::kinds::pod;
 use crate::objects::storage;
 use meta::{FieldError, FieldErrors, Object, Status, name};
 use serde_json::Value;
+use std::collections::HashSet;
 use store::Range;
 
 const HIGHEST: i64 = 1_000_000_000;
@@ -98,13 +99,11 @@ pub fn runtime_class(object: &Object) -> FieldErrors {
     // Kubernetes tells these one step deeper than they are.
     let tolerations = At::root("scheduling.tolerations", scheduling.map);
     pod::tolerations(&tolerations, &mut errors);
-    let mut seen: Vec<[&Value; 4]> = Vec::new();
+    let mut seen = HashSet::new();
     for toleration in scheduling.items("tolerations") {
-        let key = ["key", "operator", "value", "effect"].map(|field| toleration.value(field));
-        if seen.contains(&key) {
+        if !seen.insert(["key", "operator", "value", "effect"].map(|field| toleration.text(field))) {
             errors.push(FieldError::duplicate(toleration.path(), Value::Object(toleration.map.clone())));
         }
-        seen.push(key);
     }
     errors
 }

@@ -4,7 +4,7 @@ use crate::kinds::check::{At, IMMUTABLE, named};
 use crate::kinds::pod;
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
@@ -168,9 +168,11 @@ pub fn csi_node_update(new: &Object, old: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let (root, old) = (At::root("", &new.0), At::root("", &old.0));
     let old_spec = old.part("spec");
+    let old_drivers: HashMap<&str, &Value> =
+        old_spec.list("drivers").iter().map(|was| (was["name"].as_str().unwrap_or_default(), was)).collect();
     for driver in root.part("spec").list("drivers") {
-        let was = old_spec.list("drivers").iter().find(|was| was["name"] == driver["name"]);
-        if was.is_some_and(|was| was != driver) {
+        let was = old_drivers.get(driver["name"].as_str().unwrap_or_default());
+        if was.is_some_and(|was| *was != driver) {
             errors.push(FieldError::invalid("spec.drivers", driver.clone(), IMMUTABLE));
         }
     }
