@@ -82,6 +82,8 @@ async fn with_store(
     }
     let api = Api::new(store.clone(), options);
 
+    // Before anybody can see us ready: a signal that finds no handler kills.
+    let mut signals = Signals::new()?;
     let stop = CancellationToken::new();
     let mut controllers = tokio::spawn({
         let api = api.clone();
@@ -92,11 +94,10 @@ async fn with_store(
     greet(flags, dir, plain, secure.as_ref());
 
     let failure = tokio::select! {
-        signal = asked_to_stop() => {
-            signal?;
+        () = signals.next() => {
             tracing::info!("stopping; again to stop at once");
-            tokio::spawn(async {
-                let _ = asked_to_stop().await;
+            tokio::spawn(async move {
+                signals.next().await;
                 std::process::exit(1);
             });
             None
@@ -145,15 +146,25 @@ fn is_on(controllers: &[String], name: &str) -> bool {
     (states("*") || states(name)) && !states(&format!("-{name}"))
 }
 
-async fn asked_to_stop() -> Result<(), Problem> {
-    let failed = |e| Problem::new(Kind::Failed, "cannot wait for signals", e);
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    tokio::select! {
-        _ = terminate.recv() => (),
-        _ = interrupt.recv() => (),
+/// What asks us to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Problem> {
+        let failed = |e| Problem::new(Kind::Failed, "cannot wait for signals", e);
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt()).map_err(failed)? })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
 }
 
 fn audit_log(flags: &Apiserver, dir: &DataDir) -> Result<AuditLog, Problem> {
