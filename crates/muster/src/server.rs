@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::{
     runtime,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
 
