@@ -129,11 +129,12 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 kind.default(&mut object);
+                // What was asked for is owned, not what is added to it from here on.
+                owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
                 if kind.behaviour.status && !kind.behaviour.born_with_status {
                     kind.clear_status(&mut object);
                 }
                 (kind.behaviour.admit)(self, &mut object, None)?;
-                owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
             } else {
