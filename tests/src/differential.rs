@@ -126,13 +126,6 @@ impl Sequence {
         let mut answers = Vec::new();
         for step in &self.steps {
             let answer = step.send(peer, &saved).await;
-            let mut form = normal(&answer, &saved);
-            if let Some(keep) = &step.keep {
-                keep.apply(&mut form["body"]);
-            }
-            if let Some(only) = &step.only {
-                form["body"] = form["body"].pointer(only).cloned().unwrap_or(Value::Null);
-            }
             for (name, pointer) in &step.save {
                 let value = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
                 let value = match value.pointer(pointer) {
@@ -141,6 +134,13 @@ impl Sequence {
                     None => String::new(),
                 };
                 saved.insert(name.clone(), value);
+            }
+            let mut form = normal(&answer, &saved);
+            if let Some(keep) = &step.keep {
+                keep.apply(&mut form["body"]);
+            }
+            if let Some(only) = &step.only {
+                form["body"] = form["body"].pointer(only).cloned().unwrap_or(Value::Null);
             }
             answers.push(form);
         }

@@ -131,6 +131,7 @@ impl Peer {
                     format!("--insecure-port={}", self.plain_port.unwrap_or(0)),
                     "--bind-address=127.0.0.1".to_owned(),
                     format!("--token-auth-file={dir}/tokens.csv"),
+                    "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                 ];
                 arguments.extend(self.arguments.iter().cloned());
                 let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;

@@ -470,9 +470,7 @@ async fn a_definition_goes_on_going_after_a_kill() {
         peer.post(definitions, crd).await.ok(201);
         let one = format!("{definitions}/widgets.{group}");
         let path = format!("/apis/{group}/v1/namespaces/default/widgets");
-        let widget = |name: &str, finalizers: &[&str]| {
-            json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": name, "finalizers": finalizers}})
-        };
+        let widget = |name: &str, finalizers: &[&str]| json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": name, "finalizers": finalizers}});
         let path = &path;
         let many = (0..200).map(|i| {
             let body = widget(&format!("w{i}"), &[]);

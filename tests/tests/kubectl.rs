@@ -65,9 +65,12 @@ const EVENT: &str = "apiVersion: v1\nkind: Event\nmetadata: {name: e1}\ninvolved
 
 const CRD: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: crontabs.stable.example.com}\nspec:\n  group: stable.example.com\n  scope: Namespaced\n  names: {plural: crontabs, singular: crontab, kind: CronTab, shortNames: [ct], categories: [all]}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}\n    selectableFields: [{jsonPath: .spec.color}]\n    additionalPrinterColumns:\n    - {name: Schedule, type: string, jsonPath: .spec.schedule}\n    - {name: Replicas, type: integer, jsonPath: .spec.replicas, priority: 1}\n    schema:\n      openAPIV3Schema:\n        type: object\n        description: Runs something again and again.\n        properties:\n          spec:\n            type: object\n            required: [schedule]\n            properties:\n              schedule: {type: string, description: When it runs.}\n              image: {type: string, default: busybox}\n              replicas: {type: integer, minimum: 0}\n              color: {type: string}\n          status: {type: object, properties: {replicas: {type: integer}}}\n";
 const CRONTAB: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: 0 0, replicas: 1, color: red}\n";
-const CRONTAB_CHANGED: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: 0 1, color: blue}\n";
-const CRONTAB_UNKNOWN: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: typo}\nspec: {schedule: 0 0, colour: red}\n";
-const CRONTAB_WRONG: &str = "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: wrong}\nspec: {replicas: -1}\n";
+const CRONTAB_CHANGED: &str =
+    "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {schedule: 0 1, color: blue}\n";
+const CRONTAB_UNKNOWN: &str =
+    "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: typo}\nspec: {schedule: 0 0, colour: red}\n";
+const CRONTAB_WRONG: &str =
+    "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: wrong}\nspec: {replicas: -1}\n";
 
 const STEPS: &[Step] = &[
     code("version"),

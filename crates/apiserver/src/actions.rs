@@ -7,7 +7,10 @@ use http::Response;
 use meta::Status;
 
 impl Call<'_> {
-    pub async fn act(&self, action: Action, _body: &[u8]) -> Result<Response<Body>, Status> {
-        match action {}
+    pub async fn act(&self, action: Action, body: &[u8]) -> Result<Response<Body>, Status> {
+        match action {
+            Action::Bind => self.bind(body).await,
+            Action::Evict => self.evict(body).await,
+        }
     }
 }

@@ -3,20 +3,21 @@
 //! One task owns all of it. It looks at what is stored, decides, serves, and only then writes down that it serves; whoever wrote a
 //! definition waits for it, so that a resource can be used as soon as its definition was answered.
 
+mod cleanup;
+
 use crate::kinds::definition::{CLEANUP, Condition, ESTABLISHED, NAMES_ACCEPTED, TERMINATING, Taken};
 use crate::kinds::{Definition, Kind, Registry, custom, definition};
 use crate::objects::Part;
 use crate::ownership::By;
 use crate::served::Served;
 use crate::{Api, Inner};
-use meta::options::DeleteOptions;
+use cleanup::Cleaning;
 use meta::{Object, Reason, Status, time};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::{Entry, Range, Store};
+use store::{Change, Entry, Expect, Range, Revision, Store, Write};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// How long a writer waits for the task at most; what is stored takes effect anyway.
@@ -34,12 +35,36 @@ pub(crate) fn is_definition(kind: &Kind) -> bool {
 /// Nothing new is made while the definition is going away.
 pub(crate) fn admit(kind: &Kind, name: &str) -> Result<(), Status> {
     match &kind.custom {
-        Some(custom) if custom.terminating => {
-            let why = "create not allowed while custom resource definition is terminating";
-            Err(Status::forbidden(kind.resource(), name, why))
-        }
+        Some(custom) if custom.terminating => Err(going(kind, name)),
         _ => Ok(()),
     }
+}
+
+fn going(kind: &Kind, name: &str) -> Status {
+    let why = "create not allowed while custom resource definition is terminating";
+    Status::forbidden(kind.resource(), name, why)
+}
+
+/// Takes an instance back that was made while its definition began to go: the clean-up may not have seen it.
+/// Either it was made before the clean-up looked, or the definition's end is visible here.
+pub(crate) async fn confirm(
+    api: &Inner,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    revision: Revision,
+) -> Result<(), Status> {
+    if kind.custom.is_none() {
+        return Ok(());
+    }
+    let served = api.served.get();
+    if served.registry.stored_in(&kind.collection).is_some_and(|now| admit(now, name).is_ok()) {
+        return Ok(());
+    }
+    let write = Write { key: kind.key(namespace, name), expect: Expect::At(revision), change: Change::Delete };
+    // Whoever was faster has removed or changed it: then it is not ours to take back.
+    let _ = api.store.write(write).await;
+    Err(going(kind, name))
 }
 
 /// A deleted definition stays until its instances are gone.
@@ -204,11 +229,19 @@ impl Known {
             if !decided && known.as_ref().is_some_and(|k| k.revision == entry.revision) {
                 continue;
             }
-            match Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop) {
+            let mut definition = Definition::new(&object, &entry.value, entry.revision, known.as_deref(), stop);
+            seen.changed |= match (&known, &definition) {
+                (Some(old), Some(new)) => !new.serves_like(old),
+                (old, new) => old.is_some() || new.is_some(),
+            };
+            if let Some(definition) = definition.as_mut().filter(|_| decided) {
+                // Not known for good before it is written down: the next look must see it again.
+                definition.revision = 0;
+            }
+            match definition {
                 Some(definition) => self.by_name.insert(name.to_string(), Arc::new(definition)),
                 None => self.by_name.remove(&**name),
             };
-            seen.changed = true;
             if decided {
                 seen.decided.push(Decided { name: name.to_string(), version: entry.revision.to_string(), object });
             }
@@ -275,96 +308,5 @@ fn parse(entry: &Entry) -> Option<Object> {
     Some(object)
 }
 
-/// Definitions on their way out, each emptied by a task of its own.
-#[derive(Default)]
-struct Cleaning {
-    tasks: JoinSet<String>,
-    busy: HashSet<String>,
-}
-
-impl Cleaning {
-    fn start(&mut self, api: &Api, kind: &Arc<Kind>, known: &Known) {
-        for definition in known.by_name.values().filter(|d| d.needs_cleanup()) {
-            if !self.busy.insert(definition.name.clone()) {
-                continue;
-            }
-            let (api, kind, definition) = (api.clone(), kind.clone(), definition.clone());
-            self.tasks.spawn(async move {
-                while let Err(error) = clean_up(&api.inner, &kind, &definition).await {
-                    tracing::warn!(definition = %definition.name, %error, "instances could not be removed yet");
-                    tokio::time::sleep(RETRY).await;
-                }
-                definition.name.clone()
-            });
-        }
-    }
-
-    /// Returns when a task has ended; `None` when there is none.
-    async fn ended(&mut self) -> Option<()> {
-        let name = self.tasks.join_next().await?.unwrap_or_default();
-        self.busy.remove(&name);
-        Some(())
-    }
-}
-
-/// Removes the instances of a definition and lets it go. Finalizers of instances are respected: it waits for them.
-async fn clean_up(api: &Inner, kind: &Kind, definition: &Definition) -> Result<(), Status> {
-    let name = &definition.name;
-    let running = "CustomResource deletion is in progress";
-    let begun = Condition::new(TERMINATING, true, "InstanceDeletionInProgress", running);
-    if !tell(api, kind, name, &begun, false).await? {
-        return Ok(());
-    }
-    let end = if definition.is_served() {
-        empty(api, &definition.stored).await?;
-        Condition::new(TERMINATING, false, "InstanceDeletionCompleted", "removed all instances")
-    } else {
-        Condition::new(TERMINATING, false, "NeverEstablished", "resource was never established")
-    };
-    tell(api, kind, name, &end, true).await.map(drop)
-}
-
-/// Sets the condition on a definition that is going away, and lets it go when that is the `end`. Tells whether it was still there.
-async fn tell(api: &Inner, kind: &Kind, name: &str, condition: &Condition, end: bool) -> Result<bool, Status> {
-    let now = time::seconds(api.clock.now());
-    let by = By::SERVER.through("status");
-    let told = api.update(kind, "", name, Part::Status, &by, |current| {
-        let mut desired = current.clone();
-        if !current.is_deleting() {
-            return Err(Status::not_found(kind.resource(), name));
-        }
-        definition::set_condition(&mut desired, condition, &now);
-        if end {
-            desired.remove_finalizer(CLEANUP);
-        }
-        Ok(desired)
-    });
-    match told.await {
-        Ok(_) => Ok(true),
-        Err(s) if s.reason == Reason::NotFound => Ok(false),
-        Err(s) => Err(s),
-    }
-}
-
-/// Deletes all instances and waits until they are gone.
-async fn empty(api: &Inner, stored: &Kind) -> Result<(), Status> {
-    let mut since = api.store.revision();
-    loop {
-        let range = Range { collection: &stored.collection, prefix: "", after: None, limit: 0, at: None };
-        let page = api.store.range(&range, |_, _| true).map_err(crate::objects::storage)?;
-        for (item, _) in &page.items {
-            let (namespace, name) = item.split_once('/').unwrap_or(("", item));
-            match api.delete(stored, namespace, name, &DeleteOptions::default()).await {
-                Err(s) if s.reason != Reason::NotFound => return Err(s),
-                _ => {}
-            }
-        }
-        if api.store.count(&stored.collection, "") == 0 {
-            return Ok(());
-        }
-        tokio::select! {
-            () = tokio::time::sleep(RETRY) => {}
-            () = api.changed(&stored.collection, &mut since) => {}
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -157,7 +157,8 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     if resources.is_empty() {
         return None;
     }
-    let mut list = json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
+    let mut list =
+        json!({"kind": "APIResourceList", "groupVersion": meta::api_version(group, version), "resources": resources});
     if !group.is_empty() {
         list["apiVersion"] = "v1".into();
     }
@@ -187,8 +188,10 @@ fn legacy(kind: &Kind) -> Vec<Value> {
         let mut out = json!({"name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
             "namespaced": kind.namespaced, "kind": kind.kind, "verbs": sub.verbs});
         if let Some(body) = sub.body {
-            out["group"] = body.group.into();
-            out["version"] = body.version.into();
+            if body.group != kind.group || body.version != kind.version {
+                out["group"] = body.group.into();
+                out["version"] = body.version.into();
+            }
             out["kind"] = body.kind.into();
         }
         out

@@ -4,6 +4,7 @@ mod actions;
 pub mod audit;
 mod backup;
 mod body;
+mod connect;
 mod decode;
 mod definitions;
 mod discovery;
@@ -18,6 +19,7 @@ mod openapi;
 mod ownership;
 mod patch;
 mod path;
+mod pods;
 mod read;
 mod render;
 mod router;
@@ -25,15 +27,19 @@ mod scale;
 pub mod serve;
 mod served;
 mod server_side;
+mod services;
 mod verbs;
 mod watch;
 
 pub use body::Body;
 pub use health::Check;
+pub use services::{RangeError, ServiceRange};
 
 use auth::{Authenticator, Authorizer};
 use kinds::{Kind, Registry};
 use meta::{Clock, Status, SystemClock};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Collection, Store};
@@ -52,6 +58,12 @@ pub struct Options {
     /// How long events are kept.
     pub event_ttl: Duration,
     pub clock: Arc<dyn Clock>,
+    /// Addresses of services inside the cluster.
+    pub service_range: ServiceRange,
+    /// Ports that services take on every node.
+    pub service_node_ports: RangeInclusive<u16>,
+    /// Where others reach this server.
+    pub advertise: Option<SocketAddr>,
 }
 
 impl Options {
@@ -64,6 +76,9 @@ impl Options {
             unrestricted_update: false,
             event_ttl: Duration::from_secs(3600),
             clock: Arc::new(SystemClock),
+            service_range: ServiceRange::default(),
+            service_node_ports: 30000..=32767,
+            advertise: None,
         }
     }
 }
@@ -81,11 +96,14 @@ pub(crate) struct Inner {
     pub options: Options,
     pub clock: Arc<dyn Clock>,
     pub health: health::Checks,
+    /// Held by whoever writes an object of a kind that is written one by one.
+    pub turns: tokio::sync::Mutex<()>,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
 
 /// How the store finds out what selectors ask for; give it to the store when opening it.
+/// What definitions select by is not known yet then: it is read from such objects when somebody asks.
 pub fn describe() -> store::Describe {
     kinds::describer(Arc::new(Registry::builtin()))
 }
@@ -106,6 +124,7 @@ impl Api {
             clock: options.clock.clone(),
             store,
             options,
+            turns: tokio::sync::Mutex::new(()),
             stop,
         };
         Self { inner: Arc::new(inner) }
@@ -115,6 +134,7 @@ impl Api {
     pub async fn run_controllers(&self) -> Result<(), Status> {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
+        services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
         tasks.spawn(definitions::run(self.clone(), stop.clone()));
@@ -141,6 +161,11 @@ impl Api {
 }
 
 impl Inner {
+    /// A kind as it is served now.
+    pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.served.get().registry.find(group, version, plural).cloned()
+    }
+
     pub fn namespace_kind(&self) -> Arc<Kind> {
         match self.served.get().registry.find("", "v1", "namespaces") {
             Some(kind) => kind.clone(),

@@ -35,6 +35,10 @@ pub(crate) enum Part {
     Main,
     Status,
     Finalize,
+    /// The containers that look into a running pod.
+    EphemeralContainers,
+    /// The resources of a pod's containers.
+    Resize,
 }
 
 impl Part {
@@ -44,6 +48,8 @@ impl Part {
             Self::Main => "",
             Self::Status => "status",
             Self::Finalize => "finalize",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
         }
     }
 }
@@ -112,6 +118,7 @@ impl Inner {
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
         let (mut owned, mut owners) = (Some(owned), Vec::new());
+        let _turn = self.turn(kind).await;
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -123,8 +130,9 @@ impl Inner {
                 }
                 kind.default(&mut object);
                 owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
+                (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);
-                self.validate(kind, &object, None)?;
+                self.validate(kind, Part::Main, &object, None)?;
             } else {
                 kind.default(&mut object);
             }
@@ -138,7 +146,10 @@ impl Inner {
             }
             let write = Write { key, expect: Expect::Absent, change: Change::Put { value: value.clone(), attrs } };
             match self.store.write(write).await {
-                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Ok(written) => {
+                    definitions::confirm(self, kind, namespace, object.name(), written.revision).await?;
+                    return Ok(Stored { value, revision: written.revision });
+                }
                 Err(store::Error::Conflict { .. }) if generated && attempt < NAME_TRIES => continue,
                 Err(store::Error::Conflict { .. }) if generated => {
                     return Err(Status::generate_name_exhausted(kind.resource(), object.name()));
@@ -178,12 +189,12 @@ impl Inner {
         }
     }
 
-    fn validate(&self, kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), Status> {
+    fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> Result<(), Status> {
         let mut errors = metadata::validate(kind, object);
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
         }
-        errors.extend(kind.validate(object, old));
+        errors.extend(kind.validate(part, object, old));
         if errors.is_empty() {
             Ok(())
         } else {
@@ -210,7 +221,7 @@ impl Inner {
     ) -> Result<Stored, Status> {
         let change = |current: &Object, held: &[u8]| {
             let mut desired = change(current)?;
-            let owners = self.owners_after(kind, by, current, &mut desired, held)?;
+            let owners = self.owners_after(kind, part, by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         self.rewrite(kind, namespace, name, part, by.dry_run, change).await
@@ -220,6 +231,7 @@ impl Inner {
     pub fn owners_after(
         &self,
         kind: &Kind,
+        part: Part,
         by: &By<'_>,
         current: &Object,
         desired: &mut Object,
@@ -228,6 +240,10 @@ impl Inner {
         let claimed = desired.meta_mut().remove("managedFields");
         self.check_claimed(kind, desired, claimed.as_ref())?;
         kind.default(desired);
+        // These reach so little that it is told by what they leave.
+        if matches!(part, Part::EphemeralContainers | Part::Resize) {
+            (kind.behaviour.prepare_part)(part, desired, current);
+        }
         Ok(self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref())))
     }
 
@@ -272,6 +288,7 @@ impl Inner {
         mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
+        let _turn = self.turn(kind).await;
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let (current, held) = self.decode_owned(kind, &entry)?;
@@ -293,6 +310,34 @@ impl Inner {
             match self.store.write(Write { key: key.clone(), expect, change }).await {
                 Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 // Whoever pinned a version is refused in the next round, when it is no longer the current one.
+                Err(store::Error::Conflict { .. }) => continue,
+                Err(e) => return Err(storage(e)),
+            }
+        }
+        Err(Status::modified(kind.resource(), name))
+    }
+
+    /// Changes an object as the server itself decides: no rules, nothing kept, and nobody owns it. `change` runs again when somebody else was faster.
+    pub async fn modify(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        dry_run: bool,
+        change: impl Fn(&mut Object) -> Result<(), Status>,
+    ) -> Result<Stored, Status> {
+        let key = kind.key(namespace, name);
+        for _ in 0..RETRIES {
+            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
+            let (mut object, owners) = self.decode_owned(kind, &entry)?;
+            change(&mut object)?;
+            let (value, attrs) = self.encode(kind, &object, &owners);
+            if dry_run || value == entry.value {
+                return Ok(Stored { value, revision: entry.revision });
+            }
+            let change = Change::Put { value: value.clone(), attrs };
+            match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
+                Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
             }
@@ -353,15 +398,46 @@ impl Inner {
                         desired.0.insert("metadata".into(), Value::Object(meta));
                     }
                 }
+                (kind.behaviour.prepare_part)(part, desired, current);
             }
+            Part::EphemeralContainers | Part::Resize => (kind.behaviour.prepare_part)(part, desired, current),
             Part::Finalize => keep(&mut desired.0, &current.0, "status"),
         }
         kind.default(desired);
-        if kind.behaviour.generation && part == Part::Main && kind.is_new_generation(desired, current) {
+        if part == Part::Main {
+            (kind.behaviour.admit)(self, desired, Some(current))?;
+        }
+        let counts = kind.behaviour.generation && !matches!(part, Part::Status | Part::Finalize);
+        if counts && kind.is_new_generation(desired, current) {
             let next = current.generation() + 1;
             desired.meta_mut().insert("generation".into(), next.into());
         }
-        self.validate(kind, desired, Some(current))
+        self.validate(kind, part, desired, Some(current))
+    }
+
+    /// Kinds whose objects share something that must be unique are written one by one.
+    async fn turn(&self, kind: &Kind) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if kind.behaviour.one_by_one { Some(self.turns.lock().await) } else { None }
+    }
+
+    /// Marks an object whose end somebody must bring about: it is gone when they say so, or when the time is up.
+    fn mark_graceful(&self, object: &mut Object, seconds: i64) {
+        let started = match grace_left(object).filter(|_| object.is_deleting()) {
+            Some(left) => time::parse(object.meta_text("deletionTimestamp"))
+                .and_then(|at| at.checked_sub(jiff::SignedDuration::from_secs(left)).ok()),
+            None => {
+                let generation = object.generation();
+                if generation > 0 {
+                    object.meta_mut().insert("generation".into(), (generation + 1).into());
+                }
+                None
+            }
+        };
+        let started = started.unwrap_or_else(|| self.clock.now());
+        let ends = started.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(started);
+        let meta = object.meta_mut();
+        meta.insert("deletionTimestamp".into(), time::seconds(ends).into());
+        meta.insert("deletionGracePeriodSeconds".into(), seconds.into());
     }
 
     /// Deletes an object, or marks it when finalizers (its own or those the propagation asks for) hold it.
@@ -379,7 +455,15 @@ impl Inner {
             preconditions(kind, &current, options)?;
             namespaces::admit_delete(kind, &current)?;
             let mut marked = current.clone();
-            propagate(&mut marked, options.propagation);
+            let graceful = match (kind.behaviour.grace)(&current, options.grace_seconds) {
+                Some(_) if !shortens(&current, options.grace_seconds) => return Ok(Deleted::Marked(entry.into())),
+                Some(seconds) => {
+                    self.mark_graceful(&mut marked, seconds);
+                    true
+                }
+                None => false,
+            };
+            propagate(&mut marked, options.propagation.or(kind.behaviour.propagation));
             namespaces::mark(kind, &mut marked);
             let now = time::seconds(self.clock.now());
             definitions::mark(kind, &mut marked, &now);
@@ -399,17 +483,27 @@ impl Inner {
                 return Ok(Deleted::Marked(entry.into()));
             }
             let (value, attrs) = self.encode(kind, &marked, &owners);
-            let change = if held { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
+            // Who watches learns of a graceful deletion before the object is gone, however short the grace.
+            let announced = graceful && !held && !options.dry_run;
+            let change = if held || announced { Change::Put { value: value.clone(), attrs } } else { Change::Delete };
             if options.dry_run {
                 let revision = entry.revision;
                 return Ok(if held {
                     Deleted::Marked(Stored { value, revision })
                 } else {
-                    Deleted::Gone(entry.into())
+                    Deleted::Gone(Stored { value: if graceful { value } else { entry.value }, revision })
                 });
             }
             match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
                 Ok(written) if held => return Ok(Deleted::Marked(Stored { value, revision: written.revision })),
+                Ok(written) if announced => {
+                    let expect = Expect::At(written.revision);
+                    match self.store.write(Write { key: key.clone(), expect, change: Change::Delete }).await {
+                        Ok(gone) => return Ok(Deleted::Gone(Stored { value, revision: gone.revision })),
+                        Err(store::Error::Conflict { .. }) => continue,
+                        Err(e) => return Err(storage(e)),
+                    }
+                }
                 Ok(written) => return Ok(Deleted::Gone(Stored { value: entry.value, revision: written.revision })),
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
@@ -419,9 +513,24 @@ impl Inner {
     }
 }
 
-/// Nothing holds the object any more.
+/// Nothing holds the object any more: no finalizer, and nobody who is given time to end it.
 fn is_released(kind: &Kind, object: &Object) -> bool {
-    object.finalizers().next().is_none() && !namespaces::is_held(kind, object)
+    let waits = kind.behaviour.waits && grace_left(object).is_some_and(|seconds| seconds > 0);
+    object.finalizers().next().is_none() && !namespaces::is_held(kind, object) && !waits
+}
+
+/// The grace a deletion was given.
+fn grace_left(object: &Object) -> Option<i64> {
+    object.meta().get("deletionGracePeriodSeconds").and_then(Value::as_i64)
+}
+
+/// A deletion that is under way can only be made shorter; one without grace is over when nothing holds it.
+fn shortens(current: &Object, asked: Option<i64>) -> bool {
+    match grace_left(current).filter(|_| current.is_deleting()) {
+        None => true,
+        Some(0) => current.finalizers().next().is_none(),
+        Some(left) => asked.is_some_and(|asked| asked < left),
+    }
 }
 
 fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String, Value>, key: &str) {
@@ -458,7 +567,7 @@ fn propagate(object: &mut Object, propagation: Option<Propagation>) {
     }
 }
 
-fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
+pub(crate) fn preconditions(kind: &Kind, current: &Object, options: &DeleteOptions) -> Result<(), Status> {
     let check = |what: &str, asked: &Option<String>, is: &str, then: &str| match asked {
         Some(asked) if asked != is => {
             let why = format!(

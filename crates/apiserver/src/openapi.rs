@@ -61,7 +61,11 @@ impl Documents {
                 let digests: Vec<&str> = (registry.of_version(group, version))
                     .filter_map(|k| k.custom.as_ref().map(|c| c.digest.as_str()))
                     .collect();
-                let digest = (!digests.is_empty()).then(|| digest(digests.join(" ").as_bytes()));
+                let digest = match digests.as_slice() {
+                    [] => None,
+                    [only] => Some((*only).to_owned()),
+                    several => Some(digest(several.join(" ").as_bytes())),
+                };
                 let kept = previous.and_then(|p| p.v3.get(&path)).filter(|kept| kept.digest == digest).cloned();
                 let make = || {
                     let (group, version) = (group.to_owned(), version.to_owned());
@@ -158,5 +162,6 @@ fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {
         kind: sub.body.map_or(&kind.kind, |b| b.kind),
         verbs: sub.verbs,
     };
-    kind.subresources.iter().map(entry).collect()
+    // Connections have no body that a schema could describe.
+    kind.subresources.iter().filter(|sub| !matches!(sub.endpoint, kinds::Endpoint::Connect(_))).map(entry).collect()
 }

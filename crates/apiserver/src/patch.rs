@@ -25,7 +25,8 @@ enum Language {
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 /// Kinds that are known at run time only have nothing to merge by.
-const ACCEPTED_BY_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+const ACCEPTED_BY_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 impl Patch {
     pub fn parse(kind: &Kind, media_type: &str, body: &[u8]) -> Result<Self, Status> {

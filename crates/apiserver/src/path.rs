@@ -20,6 +20,8 @@ pub struct Resource {
     pub namespace: String,
     pub name: String,
     pub subresource: String,
+    /// What follows the subresource: the path a proxied request is for.
+    pub tail: String,
     /// The old `/watch/` form of the path.
     pub watch: bool,
 }
@@ -66,10 +68,10 @@ fn resource(segments: &[String]) -> Option<Resource> {
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
         _ => ("", rest),
     };
-    let (resource, name, subresource) = match rest {
-        [resource] => (*resource, "", String::new()),
-        [resource, name] => (*resource, *name, String::new()),
-        [resource, name, sub @ ..] => (*resource, *name, sub.join("/")),
+    let (resource, name, subresource, tail) = match rest {
+        [resource] => (*resource, "", "", String::new()),
+        [resource, name] => (*resource, *name, "", String::new()),
+        [resource, name, subresource, tail @ ..] => (*resource, *name, *subresource, tail.join("/")),
         [] => return None,
     };
     Some(Resource {
@@ -78,7 +80,8 @@ fn resource(segments: &[String]) -> Option<Resource> {
         resource: resource.into(),
         namespace: namespace.into(),
         name: name.into(),
-        subresource,
+        subresource: subresource.into(),
+        tail,
         watch,
     })
 }

@@ -181,6 +181,13 @@ pub fn text(code: u16, text: impl Into<String>) -> Response<Body> {
 }
 
 /// The path leads nowhere.
+/// Nothing to say, and that is fine.
+pub fn nothing() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::NO_CONTENT;
+    response
+}
+
 pub fn no_page() -> Response<Body> {
     text(404, "404 page not found\n")
 }

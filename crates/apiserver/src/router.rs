@@ -2,7 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
-use crate::kinds::Endpoint;
+use crate::kinds::{Connect, Endpoint};
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
@@ -178,7 +178,9 @@ impl Inner {
             .find(&target.group, &target.version, &target.resource)
             .filter(|kind| kind.namespaced || target.namespace.is_empty())
             .filter(|kind| !kind.namespaced || !target.namespace.is_empty() || target.name.is_empty())
-            .filter(|kind| kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all());
+            .filter(|kind| {
+                kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all()
+            });
         let Some(kind) = found else {
             // Clients that still send while they are answered may lose the answer.
             let _ = decode::read(&parts.headers, body).await;
@@ -199,6 +201,9 @@ impl Inner {
                 }
             },
         };
+        if !target.tail.is_empty() && !matches!(endpoint, Endpoint::Connect(Connect::Proxy)) {
+            return Err(Status::no_such_resource());
+        }
         let answer = negotiate::accept(&parts.headers)?;
         match (answer.form, verb) {
             (Form::Partial, Verb::List) => {

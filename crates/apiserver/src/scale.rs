@@ -166,6 +166,11 @@ impl ScalePaths {
                 .and_then(|s| LabelSelector::from_object(s).ok())
                 .map(|s| s.to_string())
                 .unwrap_or_default(),
+            ScaleSelector::Labels => {
+                let labels = at(&object.0, "spec.selector").and_then(Value::as_object);
+                let pair = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+                labels.into_iter().flatten().map(pair).collect::<Vec<_>>().join(",")
+            }
             ScaleSelector::Text(path) => at(&object.0, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
         };
         if !selector.is_empty() {

@@ -44,6 +44,9 @@ impl Call<'_> {
             self.api.definitions.settled().await;
         }
         render::warn(&mut response, self.kind.warnings());
+        if !self.kind.behaviour.deprecation.is_empty() {
+            render::warn(&mut response, &[self.kind.behaviour.deprecation.to_owned()]);
+        }
         render::warn(&mut response, &self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         response
     }
@@ -55,16 +58,17 @@ impl Call<'_> {
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
             Endpoint::Action(_) => return Err(Status::method_not_allowed()),
+            Endpoint::Connect(connect) => return self.connect(*connect),
         };
         match (verb, part) {
             (Verb::Get, _) => self.get().await,
             (Verb::Update | Verb::Patch, _) if self.name.is_empty() => Err(Status::method_not_allowed()),
             (Verb::Update, _) => self.update(part, &body).await,
             (Verb::Patch, _) => self.patch(part, &body).await,
-            (_, Part::Status | Part::Finalize) if self.kind.custom.is_some() => {
+            (_, part) if part != Part::Main && self.kind.custom.is_some() => {
                 Err(Status::method_not_supported(self.kind.resource(), verb.as_str()))
             }
-            (_, Part::Status | Part::Finalize) => Err(Status::method_not_allowed()),
+            (_, part) if part != Part::Main => Err(Status::method_not_allowed()),
             (Verb::List, _) => self.list().await,
             (Verb::Watch, _) => self.watch().await,
             (Verb::Create, _) => self.create(&body).await,
@@ -225,7 +229,7 @@ impl Call<'_> {
             let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
             self.warn([found, self.kind.advice(&desired, Some(current))].concat());
             self.check_patched(current, &desired)?;
-            let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held)?;
+            let owners = self.api.owners_after(&self.kind, part, &by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         let stored = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, change).await?;

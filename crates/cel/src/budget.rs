@@ -17,6 +17,10 @@ impl Budget {
         self.remaining
     }
 
+    pub(crate) fn per_call(&self) -> u64 {
+        self.per_call
+    }
+
     /// What the next evaluation may cost.
     pub(crate) fn limit(&self) -> u64 {
         self.per_call.min(self.remaining)

@@ -1,5 +1,7 @@
 //! What goes wrong, in the words the API server shows.
 
+use std::fmt::Write;
+
 /// Why an expression does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
@@ -9,6 +11,9 @@ pub enum CompileError {
     /// It compiles, but to the wrong type.
     #[error("must evaluate to a {0}")]
     Output(&'static str),
+    /// A constant part of it fails whenever it is evaluated.
+    #[error("program instantiation failed: {0}")]
+    Constant(String),
 }
 
 /// Why an evaluation gave no result.
@@ -22,4 +27,59 @@ pub enum EvalError {
         /// Whether the budget shared by all evaluations is what ran out.
         total: bool,
     },
+}
+
+/// Errors found in one source text, by place.
+#[derive(Debug, Default)]
+pub(crate) struct Issues {
+    found: Vec<(Option<u32>, String)>,
+}
+
+/// After so many, reading on helps nobody.
+const MAX_ISSUES: usize = 100;
+
+impl Issues {
+    pub fn add(&mut self, at: u32, message: String) {
+        if self.found.len() < MAX_ISSUES {
+            self.found.push((Some(at), message));
+        }
+    }
+
+    /// An error of the whole text.
+    pub fn add_everywhere(&mut self, message: String) {
+        self.found.push((None, message));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    pub fn render(mut self, source: &str) -> String {
+        self.found.sort_by_key(|(at, _)| *at);
+        let mut out = String::new();
+        for (at, message) in &self.found {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            match at {
+                Some(at) => render(&mut out, source, *at as usize, message),
+                None => {
+                    let _ = write!(out, "ERROR: <input>:-1:0: {message}");
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The message, the line, and a caret below the column; wide characters get wide dots.
+fn render(out: &mut String, source: &str, at: usize, message: &str) {
+    let before = &source[..at];
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = source[start..].split('\n').next().unwrap_or_default();
+    let column = source[start..at].chars().count() + 1;
+    let row = before.matches('\n').count() + 1;
+    let _ = write!(out, "ERROR: <input>:{row}:{column}: {message}\n | {}\n | ", line.replace('\t', " "));
+    out.extend(source[start..at].chars().map(|c| if c.is_ascii() { '.' } else { '．' }));
+    out.push(if source[at..].chars().next().is_none_or(|c| c.is_ascii()) { '^' } else { '＾' });
 }

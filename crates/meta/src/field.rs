@@ -38,6 +38,9 @@ impl FieldError {
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::Invalid, field, Some(value.into()), detail)
     }
+    pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(Wrong::NotFound, field, Some(value.into()), "")
+    }
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(Wrong::Duplicate, field, Some(value.into()), "")
     }

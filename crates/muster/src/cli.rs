@@ -84,8 +84,22 @@ pub struct Apiserver {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Behaviour")]
     pub unrestricted_update: bool,
+    /// Addresses of services inside the cluster
+    #[arg(long, default_value = "10.96.0.0/12", value_name = "CIDR", help_heading = "Behaviour")]
+    pub service_cluster_ip_range: apiserver::ServiceRange,
+    /// Ports that services of type NodePort take on every node
+    #[arg(long, default_value = "30000-32767", value_parser = port_range, value_name = "FROM-TO", help_heading = "Behaviour")]
+    pub service_node_port_range: std::ops::RangeInclusive<u16>,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: Logs,
+}
+
+fn port_range(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
+    let parsed = text.split_once('-').and_then(|(from, to)| Some((from.parse::<u16>().ok()?, to.parse::<u16>().ok()?)));
+    match parsed {
+        Some((from, to)) if 0 < from && from <= to => Ok(from..=to),
+        _ => Err("is not a range of ports such as 30000-32767".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -121,6 +135,9 @@ pub struct Listen {
     /// HTTPS port, 0 for none
     #[arg(long, default_value_t = 6443, value_name = "PORT")]
     pub secure_port: u16,
+    /// Address under which others reach this server, if --bind-address does not say it
+    #[arg(long, value_name = "ADDRESS")]
+    pub advertise_address: Option<IpAddr>,
     /// Plain HTTP port on 127.0.0.1, 0 for none
     #[arg(long, default_value_t = 6080, value_name = "PORT")]
     pub insecure_port: u16,

@@ -76,6 +76,10 @@ async fn with_store(
     options.audit = audit.audit();
     options.request_timeout = flags.request_timeout;
     options.unrestricted_update = flags.unrestricted_update;
+    options.service_range = flags.service_cluster_ip_range;
+    options.service_node_ports = flags.service_node_port_range.clone();
+    let address = flags.listen.advertise_address.unwrap_or(flags.listen.bind_address);
+    options.advertise = secure.as_ref().map(|_| SocketAddr::new(address, flags.listen.secure_port));
     let api = Api::new(store.clone(), options);
 
     let stop = CancellationToken::new();

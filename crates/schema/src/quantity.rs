@@ -46,6 +46,40 @@ pub fn canonical(text: &str) -> Result<String, QuantityError> {
     })
 }
 
+/// The amount in nano units, for comparing and adding; what is too large to count is the largest there is.
+pub fn nanos(text: &str) -> Option<i128> {
+    let (sign, whole, decimals, suffix) = split(text).ok()?;
+    let (style, exponent) = style_of(suffix).ok()?;
+    let digits = format!("{whole}{decimals}");
+    let places = decimals.len() as i64;
+    let amount = match style {
+        Style::Binary => binary_nanos(&digits, places, exponent),
+        Style::Decimal | Style::Exponent => decimal_nanos(&digits, i64::from(exponent) - places),
+    };
+    Some(if sign == "-" { -amount } else { amount })
+}
+
+/// `digits * 10^scale` in nano units, rounded up.
+fn decimal_nanos(digits: &str, scale: i64) -> i128 {
+    let digits = digits.trim_start_matches('0');
+    let shift = scale - FINEST;
+    if digits.is_empty() {
+        return 0;
+    }
+    if digits.len() as i64 + shift > 36 {
+        return CAP * NANO;
+    }
+    if digits.len() as i64 + shift < 0 {
+        return 1;
+    }
+    if shift >= 0 {
+        let zeros = "0".repeat(usize::try_from(shift).unwrap_or(0));
+        return format!("{digits}{zeros}").parse().unwrap_or(CAP * NANO);
+    }
+    let (kept, cut) = digits.split_at(digits.len().saturating_sub(usize::try_from(-shift).unwrap_or(usize::MAX)));
+    kept.parse::<i128>().unwrap_or(0) + i128::from(cut.bytes().any(|b| b != b'0'))
+}
+
 /// Sign, digits before and after the point, suffix. Either side of the point, or both, may be missing.
 fn split(text: &str) -> Result<(&'static str, &str, &str, &str), QuantityError> {
     let (sign, unsigned) = match text.as_bytes().first() {
@@ -234,6 +268,24 @@ mod tests {
         ] {
             assert_eq!(canonical(text).as_deref(), Ok(out), "{text}");
         }
+    }
+
+    #[test]
+    fn quantities_are_counted_in_nano_units() {
+        for (text, nanos) in [
+            ("1", 1_000_000_000),
+            ("100m", 100_000_000),
+            ("1.5", 1_500_000_000),
+            ("-1Ki", -1_024_000_000_000),
+            ("0.1n", 1),
+            ("1e3", 1_000_000_000_000),
+            ("0", 0),
+            ("1e-30", 1),
+        ] {
+            assert_eq!(super::nanos(text), Some(nanos), "{text}");
+        }
+        assert_eq!(super::nanos("1e400"), Some(CAP * NANO));
+        assert_eq!(super::nanos("x"), None);
     }
 
     #[test]

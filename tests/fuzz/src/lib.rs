@@ -24,6 +24,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("name", targets::name),
     ("protobuf", targets::protobuf),
     ("typed_body", targets::typed_body),
+    ("custom_resource", targets::custom_resource),
+    ("cel", targets::cel),
 ];
 
 pub fn target(name: &str) -> Option<Target> {

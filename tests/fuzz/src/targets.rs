@@ -2,6 +2,7 @@
 
 use apply::managed::{Atom, FieldSet, Items, Managers, Node, Refused, Scalar, Schema, Scope};
 use apply::strategic::{Facts, Field, MergeStrategy};
+use cel::{Budget, Decl, Identity, OldSelf, Output, Program};
 use meta::selector::{FieldSelector, LabelSelector};
 use serde_json::Value;
 
@@ -86,6 +87,43 @@ pub fn server_side_apply(data: &[u8]) {
         Ok(again) => assert_eq!(again.object, None),
         Err(refused) => panic!("again: {refused}"),
     }
+}
+
+/// An expression on the first line, an object on the rest: whatever compiles runs, and stays within its budget.
+pub fn cel(data: &[u8]) {
+    const LIMIT: u64 = 20_000;
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (expression, object) = text.split_once('\n').unwrap_or((text, "{}"));
+    let object = meta::json::parse(object.as_bytes()).map_or(Value::Null, |parsed| parsed.value);
+    for output in [Output::Bool, Output::String] {
+        let Ok(program) = Program::compile(expression, &cel_object(), OldSelf::Bound, output) else { continue };
+        let mut budget = Budget::new(LIMIT, 2 * LIMIT);
+        let _ = program.evaluate(&object, Some(&object), &mut budget);
+        assert!(budget.remaining() >= LIMIT, "spent {}", 2 * LIMIT - budget.remaining());
+    }
+}
+
+/// An object with a field of every kind.
+fn cel_object() -> Decl {
+    let list = |element, identity| Decl::List { element: Box::new(element), max: Some(10), identity };
+    let keyed =
+        Decl::Object { fields: [("k".into(), Decl::String { max: None })].into(), required: Default::default() };
+    let fields = [
+        ("any", Decl::Dyn),
+        ("number", Decl::Int),
+        ("double", Decl::Double),
+        ("text", Decl::String { max: Some(20) }),
+        ("either", Decl::IntOrString { max: None }),
+        ("bytes", Decl::Bytes { max: None }),
+        ("time", Decl::Timestamp),
+        ("span", Decl::Duration),
+        ("list", list(Decl::Int, Identity::Atomic)),
+        ("set", list(Decl::String { max: None }, Identity::Set)),
+        ("keyed", list(keyed, Identity::Map(vec!["k".into()]))),
+        ("map", Decl::Map { value: Box::new(Decl::String { max: None }), max: None }),
+    ];
+    let fields = fields.into_iter().map(|(name, decl)| (name.to_string(), decl)).collect();
+    Decl::Object { fields, required: Default::default() }
 }
 
 pub fn label_selector(data: &[u8]) {
@@ -247,6 +285,36 @@ pub fn typed_body(data: &[u8]) {
     let (Ok(parsed), Some(ty)) = (meta::json::parse(data), facts.kind("", "v1", "Pod")) else { return };
     let mut value = parsed.value;
     fits(facts, ty, &mut value);
+}
+
+/// The first line is the schema of a CRD, the rest an object: judged as CRD and object, whatever they are.
+pub fn custom_resource(data: &[u8]) {
+    let Some((props, Value::Object(object))) = document_and_patch(data) else { return };
+    let version =
+        serde_json::json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": props}});
+    let names = serde_json::json!({"plural": "things", "kind": "Thing"});
+    let spec = serde_json::json!({"group": "a.b", "scope": "Cluster", "names": names, "versions": [version]});
+    let Value::Object(mut crd) = serde_json::json!({"metadata": {"name": "things.a.b"}, "spec": spec}) else { return };
+    schema::crd::default(&mut crd);
+    let errors = schema::crd::validate(&crd, None);
+    let Ok(compiled) = schema::structural::Schema::compile(&props) else {
+        assert!(!errors.is_empty(), "valid, but does not compile");
+        return;
+    };
+    let mut pruned = object.clone();
+    compiled.prune(&mut pruned);
+    compiled.default(&mut pruned);
+    let once = pruned.clone();
+    // Only a valid schema has defaults that are pruned themselves.
+    if errors.is_empty() {
+        assert_eq!(compiled.prune(&mut pruned), Vec::<String>::new());
+        compiled.default(&mut pruned);
+        assert_eq!(pruned, once);
+    }
+    compiled.validate(&pruned, None);
+    compiled.validate(&pruned, Some(&object));
+    compiled.openapi_v3();
+    compiled.openapi_v2();
 }
 
 fn fits(facts: &schema::Facts, ty: &schema::Type, value: &mut Value) {

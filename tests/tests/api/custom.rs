@@ -33,10 +33,12 @@ async fn installed(peer: &Peer, schema: Value) -> (Crd, String) {
 
 async fn unknown_fields_are_dropped_and_told(peer: &Peer) {
     let (crd, path) = installed(peer, closed()).await;
-    let body = crd.widget("v1", "a", json!({"spec": {"size": 1, "zz": 1, "parts": [{"id": "x", "y": 2}]}, "other": {}}));
+    let body =
+        crd.widget("v1", "a", json!({"spec": {"size": 1, "zz": 1, "parts": [{"id": "x", "y": 2}]}, "other": {}}));
     let strict = peer.post(&format!("{path}?fieldValidation=Strict"), body.clone()).await.fails(400, "BadRequest");
     let message = strict["message"].as_str().unwrap();
-    let want = r#"strict decoding error: unknown field "other", unknown field "spec.parts[0].y", unknown field "spec.zz""#;
+    let want =
+        r#"strict decoding error: unknown field "other", unknown field "spec.parts[0].y", unknown field "spec.zz""#;
     assert!(message.ends_with(want), "{message}");
     let warned = peer.post(&format!("{path}?fieldValidation=Warn"), body.clone()).await;
     assert_eq!(warned.warnings().len(), 3, "{:?}", warned.warnings());
@@ -74,7 +76,12 @@ async fn bodies_must_state_their_type(peer: &Peer) {
 
 async fn metadata_is_typed(peer: &Peer) {
     let (crd, path) = installed(peer, closed()).await;
-    for metadata in [json!({"name": 1}), json!({"name": "a", "labels": {"a": 1}}), json!({"name": "a", "finalizers": "x"}), json!(5)] {
+    for metadata in [
+        json!({"name": 1}),
+        json!({"name": "a", "labels": {"a": 1}}),
+        json!({"name": "a", "finalizers": "x"}),
+        json!(5),
+    ] {
         let mut body = crd.widget("v1", "a", json!({}));
         body["metadata"] = metadata;
         peer.post(&path, body).await.fails(400, "BadRequest");
@@ -91,7 +98,10 @@ async fn defaults_are_filled_in(peer: &Peer) {
     let (crd, path) = installed(peer, schema).await;
     let made = peer.post(&path, crd.widget("v1", "a", json!({"spec": {"image": null}}))).await.ok(201);
     assert_eq!(made["spec"], json!({"image": "busybox", "nested": {"deep": 7}}));
-    let patched = peer.patch(&format!("{path}/a"), "merge", json!({"spec": {"image": null, "nested": {"deep": 8}}})).await.ok(200);
+    let patched = peer
+        .patch(&format!("{path}/a"), "merge", json!({"spec": {"image": null, "nested": {"deep": 8}}}))
+        .await
+        .ok(200);
     assert_eq!(patched["spec"], json!({"image": "busybox", "nested": {"deep": 8}}));
     // Without a spec there is nothing to fill.
     assert!(peer.post(&path, crd.widget("v1", "b", json!({}))).await.ok(201).get("spec").is_none());
@@ -101,7 +111,8 @@ async fn new_defaults_show_in_old_objects(peer: &Peer) {
     let (crd, path) = installed(peer, spec(json!({"a": {"type": "integer"}, "b": {"type": "integer"}}))).await;
     let made = peer.post(&path, crd.widget("v1", "old", json!({"spec": {"a": 1, "b": 2}}))).await.ok(201);
     let mut versions = crd.body["spec"]["versions"].clone();
-    versions[0]["schema"]["openAPIV3Schema"] = spec(json!({"a": {"type": "integer"}, "c": {"type": "integer", "default": 3}}));
+    versions[0]["schema"]["openAPIV3Schema"] =
+        spec(json!({"a": {"type": "integer"}, "c": {"type": "integer", "default": 3}}));
     crd.change(peer, json!({"spec": {"versions": versions}})).await;
     eventually("new shape", || async { peer.get(&format!("{path}/old")).await.ok(200)["spec"]["c"] == 3 }).await;
     let seen = peer.get(&format!("{path}/old")).await.ok(200);
@@ -110,7 +121,8 @@ async fn new_defaults_show_in_old_objects(peer: &Peer) {
     assert_eq!(peer.get(&path).await.ok(200)["items"][0]["spec"], seen["spec"]);
     let mut watch = peer.watch(&format!("{path}?watch=1")).await;
     assert_eq!(watch.expect("ADDED", "old").await["spec"], seen["spec"]);
-    let written = peer.patch(&format!("{path}/old"), "merge", json!({"metadata": {"labels": {"x": "y"}}})).await.ok(200);
+    let written =
+        peer.patch(&format!("{path}/old"), "merge", json!({"metadata": {"labels": {"x": "y"}}})).await.ok(200);
     assert_eq!(written["spec"], seen["spec"]);
     assert_eq!(watch.expect("MODIFIED", "old").await["spec"], seen["spec"]);
 }
@@ -135,7 +147,11 @@ async fn unchanged_faults_are_forgiven(peer: &Peer) {
     let strict = spec(json!({"size": {"type": "integer", "minimum": 1}, "name": {"type": "string"}}));
     versions[0]["schema"]["openAPIV3Schema"] = strict;
     crd.change(peer, json!({"spec": {"versions": versions}})).await;
-    eventually("new rule", || async { peer.post(&format!("{path}?dryRun=All"), crd.widget("v1", "b", json!({"spec": {"size": 0}}))).await.status == 422 }).await;
+    eventually("new rule", || async {
+        peer.post(&format!("{path}?dryRun=All"), crd.widget("v1", "b", json!({"spec": {"size": 0}}))).await.status
+            == 422
+    })
+    .await;
     peer.patch(&format!("{path}/a"), "merge", json!({"spec": {"name": "y"}})).await.ok(200);
     peer.patch(&format!("{path}/a"), "merge", json!({"spec": {"size": -1}})).await.invalid(&["spec.size"]);
 }
@@ -152,14 +168,18 @@ async fn with_subresources(peer: &Peer, subresources: Value) -> (Crd, String) {
 
 async fn status_and_spec_do_not_mix(peer: &Peer) {
     let (crd, path) = with_subresources(peer, json!({"status": {}})).await;
-    let made = peer.post(&path, crd.widget("v1", "a", json!({"spec": {"size": 1}, "status": {"phase": "x"}}))).await.ok(201);
+    let made =
+        peer.post(&path, crd.widget("v1", "a", json!({"spec": {"size": 1}, "status": {"phase": "x"}}))).await.ok(201);
     assert!(made.get("status").is_none(), "creation sets no status");
     let all = json!({"spec": {"size": 2}, "status": {"phase": "ready"}, "metadata": {"labels": {"a": "b"}}});
     let status = peer.patch(&format!("{path}/a/status"), "merge", all.clone()).await.ok(200);
     assert_eq!((&status["spec"]["size"], &status["status"]["phase"]), (&json!(1), &json!("ready")));
     assert_eq!(status["metadata"]["generation"], 1);
     assert!(status["metadata"].get("labels").is_none(), "nor its metadata");
-    let main = peer.patch(&format!("{path}/a"), "merge", json!({"spec": {"size": 3}, "status": {"phase": "no"}})).await.ok(200);
+    let main = peer
+        .patch(&format!("{path}/a"), "merge", json!({"spec": {"size": 3}, "status": {"phase": "no"}}))
+        .await
+        .ok(200);
     assert_eq!((&main["spec"]["size"], &main["status"]["phase"]), (&json!(3), &json!("ready")));
     assert_eq!(main["metadata"]["generation"], 2);
     peer.patch(&format!("{path}/a/status"), "merge", json!({"status": {"phase": 5}})).await.invalid(&["status.phase"]);
@@ -177,7 +197,11 @@ async fn generation_counts_all_but_metadata(peer: &Peer) {
     };
     assert_eq!(generation(json!({"metadata": {"labels": {"a": "b"}}})).await, 1);
     assert_eq!(generation(json!({"spec": {"size": 2}})).await, 2);
-    assert_eq!(generation(json!({"status": {"phase": "y"}})).await, 3, "without a subresource the status is like the rest");
+    assert_eq!(
+        generation(json!({"status": {"phase": "y"}})).await,
+        3,
+        "without a subresource the status is like the rest"
+    );
     assert_eq!(generation(json!({"metadata": {"generation": 9}})).await, 3);
     peer.get(&format!("{path}/a/status")).await.fails(404, "NotFound");
 }
@@ -208,10 +232,13 @@ async fn scaled(peer: &Peer) {
 async fn selected_by_field(peer: &Peer) {
     let ns = peer.namespace().await;
     let mut crd = Crd::with_schema(closed());
-    crd.body["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}]);
+    crd.body["spec"]["versions"][0]["selectableFields"] =
+        json!([{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}]);
     crd.install(peer).await;
     let path = crd.resources("v1", &ns);
-    for (name, spec) in [("a", json!({"color": "red", "size": 1})), ("b", json!({"color": "blue", "size": 2})), ("c", json!({}))] {
+    for (name, spec) in
+        [("a", json!({"color": "red", "size": 1})), ("b", json!({"color": "blue", "size": 2})), ("c", json!({}))]
+    {
         peer.post(&path, crd.widget("v1", name, json!({"spec": spec}))).await.ok(201);
     }
     let select = |selector: &str| {
@@ -269,21 +296,33 @@ async fn tables(peer: &Peer) {
     peer.post(&path, crd.widget("v1", "full", full)).await.ok(201);
     peer.post(&path, crd.widget("v1", "none", json!({"spec": {"size": "text", "on": "text"}}))).await.ok(201);
     let seen = table(peer, &path).await;
-    let columns: Vec<_> = seen["columnDefinitions"].as_array().unwrap().iter().map(|c| (c["name"].as_str().unwrap(), c["priority"].as_i64().unwrap())).collect();
-    assert_eq!(columns, [("Name", 0), ("Ready", 0), ("Size", 1), ("On", 0), ("Ratio", 0), ("First", 0), ("Map", 0), ("Since", 0)]);
+    let columns: Vec<_> = seen["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["name"].as_str().unwrap(), c["priority"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(
+        columns,
+        [("Name", 0), ("Ready", 0), ("Size", 1), ("On", 0), ("Ratio", 0), ("First", 0), ("Map", 0), ("Since", 0)]
+    );
     assert_eq!(seen["columnDefinitions"][2]["description"], "How large.");
     let cells = seen["rows"][0]["cells"].as_array().unwrap();
     assert_eq!(cells[..6], [json!("full"), json!("True"), json!(3), json!(true), json!(1.5), json!("p")]);
     assert_eq!(cells[6], json!("{\"a\":1}"));
     assert!(cells[7].as_str().unwrap().ends_with('s'), "{cells:?}");
-    assert_eq!(seen["rows"][1]["cells"].as_array().unwrap()[..7], [json!("none"), json!(null), json!(null), json!(null), json!(null), json!(null), json!(null)]);
+    assert_eq!(
+        seen["rows"][1]["cells"].as_array().unwrap()[..7],
+        [json!("none"), json!(null), json!(null), json!(null), json!(null), json!(null), json!(null)]
+    );
 }
 
 async fn default_table(peer: &Peer) {
     let (crd, path) = installed(peer, closed()).await;
     peer.post(&path, crd.widget("v1", "a", json!({}))).await.ok(201);
     let seen = table(peer, &format!("{path}/a")).await;
-    let columns: Vec<_> = seen["columnDefinitions"].as_array().unwrap().iter().map(|c| (c["name"].clone(), c["type"].clone())).collect();
+    let columns: Vec<_> =
+        seen["columnDefinitions"].as_array().unwrap().iter().map(|c| (c["name"].clone(), c["type"].clone())).collect();
     assert_eq!(columns, [(json!("Name"), json!("string")), (json!("Age"), json!("date"))]);
     assert_eq!(seen["rows"][0]["cells"][0], "a");
     assert_eq!(seen["rows"][0]["object"]["kind"], "PartialObjectMetadata");
@@ -297,9 +336,13 @@ async fn patches(peer: &Peer) {
     assert_eq!(merged["spec"], json!({"size": 1, "color": "red", "parts": [{"id": "y"}]}));
     let added = json!([{"op": "add", "path": "/spec/parts/-", "value": {"id": "z"}}]);
     assert_eq!(peer.patch(&one, "json", added).await.ok(200)["spec"]["parts"][1]["id"], "z");
-    let strategic = peer.patch(&one, "strategic-merge", json!({"spec": {"size": 2}})).await.fails(415, "UnsupportedMediaType");
+    let strategic =
+        peer.patch(&one, "strategic-merge", json!({"spec": {"size": 2}})).await.fails(415, "UnsupportedMediaType");
     let message = strategic["message"].as_str().unwrap();
-    assert!(message.ends_with("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"), "{message}");
+    assert!(
+        message.ends_with("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"),
+        "{message}"
+    );
     peer.patch(&one, "merge", json!({"kind": "Gadget"})).await.invalid(&["kind"]);
     peer.patch(&one, "merge", json!({"apiVersion": "other.example.com/v1"})).await.invalid(&["apiVersion"]);
     peer.patch(&one, "merge", json!({"metadata": {"name": "b"}})).await.fails(400, "BadRequest");
@@ -334,7 +377,8 @@ async fn paged(peer: &Peer) {
 
 async fn dry_run_stores_nothing(peer: &Peer) {
     let (crd, path) = installed(peer, closed()).await;
-    let made = peer.post(&format!("{path}?dryRun=All"), crd.widget("v1", "a", json!({"spec": {"size": 1}}))).await.ok(201);
+    let made =
+        peer.post(&format!("{path}?dryRun=All"), crd.widget("v1", "a", json!({"spec": {"size": 1}}))).await.ok(201);
     assert_eq!(made["spec"]["size"], 1);
     peer.get(&format!("{path}/a")).await.fails(404, "NotFound");
 }
@@ -367,7 +411,9 @@ async fn finalizers_hold(peer: &Peer) {
 async fn updates_need_a_version(peer: &Peer) {
     let (crd, path) = installed(peer, closed()).await;
     let made = peer.post(&path, crd.widget("v1", "a", json!({"spec": {"size": 1}}))).await.ok(201);
-    peer.put(&format!("{path}/a"), crd.widget("v1", "a", json!({"spec": {"size": 2}}))).await.invalid(&["metadata.resourceVersion"]);
+    peer.put(&format!("{path}/a"), crd.widget("v1", "a", json!({"spec": {"size": 2}})))
+        .await
+        .invalid(&["metadata.resourceVersion"]);
     peer.put(&format!("{path}/missing"), crd.widget("v1", "missing", json!({}))).await.fails(404, "NotFound");
     let mut body = made.clone();
     body["spec"]["size"] = 2.into();

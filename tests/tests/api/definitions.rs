@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
         deletion_removes_instances, deletion_waits_for_finalizers, nothing_is_made_while_terminating, storage_versions_are_remembered, unserved_version_is_gone,
         watches_end_with_their_version, status_is_not_for_the_main_resource, needs_a_resource_version, definitions_are_watched, comes_back_empty]
     .into_iter()
-    .chain(cases![muster definitions: served_when_answered, instances_set_their_dependents_free, namespace_takes_instances_along])
+    .chain(cases![muster definitions: served_when_answered, instances_set_their_dependents_free, namespace_takes_instances_along, nothing_is_left_behind])
     .collect()
 }
 
@@ -72,7 +72,8 @@ impl Crd {
         let version = self.body["spec"]["versions"][0]["name"].as_str().unwrap().to_owned();
         let path = format!("/apis/{}/{version}/widgets", self.group);
         eventually(&self.name, || async {
-            condition(&peer.get(&self.path()).await.json(), "Established") == "True" && peer.get(&path).await.status == 200
+            condition(&peer.get(&self.path()).await.json(), "Established") == "True"
+                && peer.get(&path).await.status == 200
         })
         .await;
     }
@@ -118,7 +119,8 @@ async fn served_with_its_conditions(peer: &Peer) {
     let now = peer.get(&crd.path()).await.ok(200);
     assert_eq!(now["status"]["acceptedNames"], crd.body["spec"]["names"]);
     assert_eq!(condition(&now, "NamesAccepted"), "True");
-    let established = now["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Established").unwrap();
+    let established =
+        now["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Established").unwrap();
     assert_eq!(established["reason"], "InitialNamesAccepted");
     assert_eq!(established["message"], "the initial names have been accepted");
     assert_eq!(now["metadata"]["generation"], 1, "a status is no new generation");
@@ -150,7 +152,8 @@ async fn names_belong_to_the_first(peer: &Peer) {
     crd.install(peer).await;
     let rival = rival(&crd);
     peer.post(DEFINITIONS, rival.body.clone()).await.ok(201);
-    eventually("told", || async { !condition(&peer.get(&rival.path()).await.json(), "NamesAccepted").is_empty() }).await;
+    eventually("told", || async { !condition(&peer.get(&rival.path()).await.json(), "NamesAccepted").is_empty() })
+        .await;
     let now = peer.get(&rival.path()).await.ok(200);
     let list = now["status"]["conditions"].as_array().unwrap();
     let told = |kind: &str| {
@@ -169,7 +172,8 @@ async fn a_freed_name_is_given(peer: &Peer) {
     crd.install(peer).await;
     let rival = rival(&crd);
     peer.post(DEFINITIONS, rival.body.clone()).await.ok(201);
-    eventually("refused", || async { condition(&peer.get(&rival.path()).await.json(), "NamesAccepted") == "False" }).await;
+    eventually("refused", || async { condition(&peer.get(&rival.path()).await.json(), "NamesAccepted") == "False" })
+        .await;
     peer.delete(&crd.path()).await.ok(200);
     let path = format!("/apis/{}/v1/gadgets", crd.group);
     eventually("given", || async { peer.get(&path).await.status == 200 }).await;
@@ -179,14 +183,16 @@ async fn a_freed_name_is_given(peer: &Peer) {
 async fn listed_in_discovery(peer: &Peer) {
     let mut crd = Crd::new();
     crd.body["spec"]["names"]["categories"] = json!(["all"]);
-    crd.body["spec"]["versions"] = json!([version("v1beta1", false, open()), version("v1", true, open()), version("v2alpha1", false, open())]);
+    crd.body["spec"]["versions"] =
+        json!([version("v1beta1", false, open()), version("v1", true, open()), version("v2alpha1", false, open())]);
     crd.body["spec"]["versions"][1]["subresources"] =
         json!({"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}});
     crd.install(peer).await;
     let group_path = format!("/apis/{}", crd.group);
     eventually("discovery", || async { peer.get(&group_path).await.status == 200 }).await;
     let group = peer.get(&group_path).await.ok(200);
-    let versions: Vec<&str> = group["versions"].as_array().unwrap().iter().filter_map(|v| v["version"].as_str()).collect();
+    let versions: Vec<&str> =
+        group["versions"].as_array().unwrap().iter().filter_map(|v| v["version"].as_str()).collect();
     assert_eq!(versions, ["v1", "v1beta1", "v2alpha1"]);
     assert_eq!(group["preferredVersion"]["version"], "v1");
     let list = peer.get(&format!("{group_path}/v1")).await.ok(200);
@@ -198,8 +204,13 @@ async fn listed_in_discovery(peer: &Peer) {
     assert_eq!(main["singularName"], "widget");
     assert_eq!(list["resources"][2]["kind"], "Scale");
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let wanted = |all: &Value| all["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == crd.group.as_str()).cloned();
-    eventually("aggregated", || async { wanted(&peer.call("GET", "/apis").accept(aggregated).send().await.ok(200)).is_some() }).await;
+    let wanted = |all: &Value| {
+        all["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == crd.group.as_str()).cloned()
+    };
+    eventually("aggregated", || async {
+        wanted(&peer.call("GET", "/apis").accept(aggregated).send().await.ok(200)).is_some()
+    })
+    .await;
     let before = peer.call("GET", "/apis").accept(aggregated).send().await;
     let found = wanted(&before.ok(200)).unwrap();
     assert_eq!(found["versions"][0]["version"], "v1");
@@ -227,7 +238,10 @@ async fn documented_in_openapi(peer: &Peer) {
     let schema = &document["components"]["schemas"][&component];
     assert_eq!(schema["properties"]["spec"]["properties"]["size"]["minimum"].as_f64(), Some(1.0), "{schema}");
     assert_eq!(schema["properties"]["spec"]["required"], json!(["size"]));
-    assert_eq!(schema["x-kubernetes-group-version-kind"][0], json!({"group": crd.group, "version": "v1", "kind": "Widget"}));
+    assert_eq!(
+        schema["x-kubernetes-group-version-kind"][0],
+        json!({"group": crd.group, "version": "v1", "kind": "Widget"})
+    );
     assert!(schema["properties"]["metadata"].is_object());
     assert!(document["components"]["schemas"][format!("{component}List")].is_object());
     assert!(document["paths"][format!("/apis/{}/v1/namespaces/{{namespace}}/widgets/{{name}}", crd.group)].is_object());
@@ -317,7 +331,8 @@ async fn nothing_is_made_while_terminating(peer: &Peer) {
 async fn storage_versions_are_remembered(peer: &Peer) {
     let ns = peer.namespace().await;
     let mut crd = Crd::new();
-    let integer = |name: &str| json!({"type": "object", "properties": {name: {"type": "integer"}, "both": {"type": "integer"}}});
+    let integer =
+        |name: &str| json!({"type": "object", "properties": {name: {"type": "integer"}, "both": {"type": "integer"}}});
     crd.body["spec"]["versions"] = json!([version("v1", true, integer("one")), version("v2", false, integer("two"))]);
     crd.install(peer).await;
     peer.post(&crd.resources("v1", &ns), crd.widget("v1", "old", json!({"one": 1, "both": 3}))).await.ok(201);
@@ -353,7 +368,10 @@ async fn unserved_version_is_gone(peer: &Peer) {
     versions[0]["served"] = false.into();
     crd.change(peer, json!({"spec": {"versions": versions}})).await;
     eventually("gone", || async { peer.get(&crd.resources("v1", &ns)).await.status == 404 }).await;
-    assert_eq!(peer.get(&format!("{}/a", crd.resources("v2", &ns))).await.ok(200)["apiVersion"], format!("{}/v2", crd.group));
+    assert_eq!(
+        peer.get(&format!("{}/a", crd.resources("v2", &ns))).await.ok(200)["apiVersion"],
+        format!("{}/v2", crd.group)
+    );
     eventually("discovery", || async { peer.get(&format!("/apis/{}/v1", crd.group)).await.status == 404 }).await;
 }
 
@@ -375,7 +393,12 @@ async fn status_is_not_for_the_main_resource(peer: &Peer) {
     let crd = Crd::new();
     crd.install(peer).await;
     let before = peer.get(&crd.path()).await.ok(200);
-    let after = crd.change(peer, json!({"status": {"storedVersions": ["v7"], "conditions": []}, "metadata": {"labels": {"a": "b"}}})).await;
+    let after = crd
+        .change(
+            peer,
+            json!({"status": {"storedVersions": ["v7"], "conditions": []}, "metadata": {"labels": {"a": "b"}}}),
+        )
+        .await;
     assert_eq!(after["status"], before["status"]);
     assert_eq!(after["metadata"]["generation"], 1);
     assert_eq!(after["metadata"]["labels"], json!({"a": "b"}));
@@ -437,7 +460,10 @@ async fn instances_set_their_dependents_free(peer: &Peer) {
         }
     }
     peer.delete(&crd.path()).await.ok(200);
-    eventually("owned by an instance of a definition that went", || async { peer.get(&format!("{maps}/two")).await.status == 404 }).await;
+    eventually("owned by an instance of a definition that went", || async {
+        peer.get(&format!("{maps}/two")).await.status == 404
+    })
+    .await;
 }
 
 async fn namespace_takes_instances_along(peer: &Peer) {
@@ -448,4 +474,30 @@ async fn namespace_takes_instances_along(peer: &Peer) {
     peer.delete(&format!("/api/v1/namespaces/{ns}")).await.ok(200);
     eventually("gone", || async { peer.get(&format!("/api/v1/namespaces/{ns}")).await.status == 404 }).await;
     assert_eq!(peer.get(&format!("/apis/{}/v1/widgets", crd.group)).await.ok(200)["items"], json!([]));
+}
+
+/// Writers that race with the deletion of their definition leave nothing that comes back with it.
+async fn nothing_is_left_behind(peer: &Peer) {
+    let ns = peer.namespace().await;
+    let crd = &Crd::new();
+    let path = &crd.resources("v1", &ns);
+    for round in 0..5 {
+        crd.install(peer).await;
+        assert_eq!(peer.get(path).await.ok(200)["items"], json!([]), "round {round}");
+        let writers = (0..8).map(|w| async move {
+            for i in 0.. {
+                let answer = peer.post(path, crd.widget("v1", &format!("w{w}-{i}"), json!({}))).await;
+                if answer.status != 201 {
+                    assert!(answer.status == 403 || answer.status == 404, "{}", answer.text());
+                    return;
+                }
+            }
+        });
+        let deleter = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            peer.delete(&crd.path()).await.ok(200);
+        };
+        tokio::join!(futures_util::future::join_all(writers), deleter);
+        eventually("gone", || async { peer.get(&crd.path()).await.status == 404 }).await;
+    }
 }

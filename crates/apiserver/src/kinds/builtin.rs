@@ -1,19 +1,20 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, definition, metadata, rules};
+use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, core, definition, metadata, rules};
 use store::Collection;
 
-struct Row {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short: &'static [&'static str],
-    namespaced: bool,
-    collection: &'static str,
-    stored_as: Option<fn() -> StoredAs>,
-    behaviour: &'static Behaviour,
+/// A kind as a line of a table.
+pub struct Row {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short: &'static [&'static str],
+    pub namespaced: bool,
+    pub collection: &'static str,
+    pub stored_as: Option<fn() -> StoredAs>,
+    pub behaviour: &'static Behaviour,
 }
 
 /// What most kinds do; rows state only what they do otherwise.
@@ -27,17 +28,27 @@ pub const PLAIN: Behaviour = Behaviour {
     categories: &[],
     create_on_update: false,
     unconditional_update: true,
+    propagation: None,
+    deprecation: "",
+    warnings: |_| Vec::new(),
     returns_deleted: false,
     selectable: &[],
     deletes_collection: true,
     columns: columns::PLAIN,
     cells: columns::plain,
+    action: None,
+    waits: false,
+    grace: |_, _| None,
+    one_by_one: false,
     default: |_| {},
+    admit: |_, _, _| Ok(()),
     prepare_create: |_| {},
     prepare_update: |_, _| {},
+    prepare_part: |_, _, _| {},
     validate: |_| Vec::new(),
     validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
+    validate_part: |_, _, _| Vec::new(),
 };
 
 static NAMESPACE: Behaviour = Behaviour {
@@ -143,6 +154,7 @@ static DEFINITION: Behaviour = Behaviour {
     prepare_update: definition::prepare_update,
     validate_create: |object| schema::crd::validate(&object.0, None),
     validate_update: |object, old| schema::crd::validate(&object.0, Some(&old.0)),
+    validate_part: |_, object, old| schema::crd::validate(&object.0, Some(&old.0)),
     ..PLAIN
 };
 
@@ -175,7 +187,8 @@ const ROWS: &[Row] = &[
 
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-    ROWS.iter()
+    let rows = [ROWS, core::ROWS].into_iter().flatten();
+    let mut kinds: Vec<Kind> = rows
         .map(|row| Kind {
             group: row.group.into(),
             version: row.version.into(),
@@ -195,10 +208,19 @@ pub fn kinds() -> Vec<Kind> {
                 .chain(row.behaviour.status.then_some(&STATUS))
                 .cloned()
                 .collect(),
-            action: None,
+            action: row.behaviour.action,
             custom: None,
         })
-        .collect()
+        .collect();
+    // Groups in the order of the tables, resources by name: so Kubernetes lists them.
+    let mut groups: Vec<String> = Vec::new();
+    for kind in &kinds {
+        if !groups.contains(&kind.group) {
+            groups.push(kind.group.clone());
+        }
+    }
+    kinds.sort_by_key(|kind| (groups.iter().position(|group| *group == kind.group), kind.plural.clone()));
+    kinds
 }
 
 /// Collections whose values are sealed at rest.

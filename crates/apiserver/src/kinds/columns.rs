@@ -5,9 +5,9 @@ use meta::table::Column;
 use meta::{Object, time};
 use serde_json::{Map, Value};
 
-const AGE: Column = Column::new("Age", "string");
+pub const AGE: Column = Column::new("Age", "string");
 
-fn age(object: &Object, now: Timestamp) -> Value {
+pub fn age(object: &Object, now: Timestamp) -> Value {
     time::age(object.meta_text("creationTimestamp"), now).into()
 }
 

@@ -19,6 +19,11 @@ pub fn label(value: &str, prefix: bool) -> Vec<String> {
     name::dns1123_label(unprefixed(value, prefix))
 }
 
+/// Names of services are host names of old: they begin with a letter.
+pub fn service(value: &str, prefix: bool) -> Vec<String> {
+    name::dns1035_label(unprefixed(value, prefix))
+}
+
 /// Rules that hold for every object.
 pub fn validate(kind: &Kind, object: &Object) -> FieldErrors {
     let mut errors = Vec::new();

@@ -1,22 +1,34 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
 mod builtin;
+pub mod check;
 mod columns;
+mod core;
 pub mod custom;
+pub mod defaults;
 pub mod definition;
+mod endpoints;
 mod jsonpath;
+mod limits;
 pub mod metadata;
+mod node;
+pub mod pod;
 mod registry;
 mod rules;
+pub mod service;
+mod templates;
+pub mod volumes;
 
 pub use builtin::SEALED;
 pub use custom::{Custom, Definition};
 pub use registry::Registry;
 
+use crate::Inner;
 use crate::objects::Part;
 use jiff::Timestamp;
+use meta::options::Propagation;
 use meta::table::Column;
-use meta::{FieldErrors, GroupResource, Object};
+use meta::{FieldErrors, GroupResource, Object, Status};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -70,6 +82,8 @@ pub enum Endpoint {
     /// How many there should be and are, as a `Scale`.
     Scale(ScalePaths),
     Action(Action),
+    /// Whoever runs the object, reached through us.
+    Connect(Connect),
 }
 
 /// Where a kind keeps what a `Scale` shows; dotted paths without a leading dot.
@@ -81,17 +95,35 @@ pub struct ScalePaths {
 }
 
 #[derive(Clone, Debug)]
+#[allow(dead_code)] // kinds to come keep it in the other ways
 pub enum ScaleSelector {
     None,
     /// A LabelSelector in `spec.selector`.
     Spec,
+    /// A plain map of labels in `spec.selector`.
+    Labels,
     /// The selector's text form stands at this path.
     Text(String),
 }
 
 /// What a POST does that does not store its body as an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {}
+pub enum Action {
+    /// Assigns a pod to a node.
+    Bind,
+    /// Deletes a pod if its disruption budget allows.
+    Evict,
+}
+
+/// What of a running pod, a node or a service a request wants to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    Log,
+    Exec,
+    Attach,
+    PortForward,
+    Proxy,
+}
 
 pub const STATUS: Subresource = Subresource {
     name: "status",
@@ -111,6 +143,20 @@ impl Subresource {
             body: Some(GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" }),
             verbs: &["get", "patch", "update"],
         }
+    }
+
+    /// A part of the object in the object's own shape.
+    pub const fn part(name: &'static str, part: Part) -> Self {
+        Self { name, endpoint: Endpoint::Object(part), body: None, verbs: &["get", "patch", "update"] }
+    }
+
+    pub const fn connect(name: &'static str, connect: Connect, body: GroupVersionKind) -> Self {
+        let verbs: &[&str] = match connect {
+            Connect::Log => &["get"],
+            Connect::Exec | Connect::Attach | Connect::PortForward => &["create", "get"],
+            Connect::Proxy => &["create", "delete", "get", "patch", "update"],
+        };
+        Self { name, endpoint: Endpoint::Connect(connect), body: Some(body), verbs }
     }
 
     pub const fn action(name: &'static str, action: Action, body: GroupVersionKind) -> Self {
@@ -140,30 +186,50 @@ pub struct Behaviour {
     pub status_metadata: bool,
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
-    /// Groups of resources it is listed with, e.g. by `kubectl get all`.
+    /// Names for several kinds at once, e.g. `all`.
     pub categories: &'static [&'static str],
     /// PUT creates what does not exist.
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub unconditional_update: bool,
+    /// What becomes of the objects it owns when a deletion does not say.
+    pub propagation: Option<Propagation>,
+    /// Told with every answer, when not empty.
+    pub deprecation: &'static str,
+    /// What else the creator of an object should know.
+    pub warnings: fn(&Object) -> Vec<String>,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
-    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form.
+    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
+    /// `?` stands for a field that is not there.
     pub selectable: &'static [(&'static str, &'static str)],
     /// DELETE of the whole collection is allowed.
     pub deletes_collection: bool,
     pub columns: &'static [Column],
     pub cells: fn(&Object, Timestamp) -> Vec<Value>,
+    /// Nothing is stored: a POST does this and answers.
+    pub action: Option<Action>,
+    /// A deletion may wait until whoever runs the object has ended it.
+    pub waits: bool,
+    /// How many seconds, given what the deletion asks for; `None` where deletions do not wait.
+    pub grace: fn(&Object, Option<i64>) -> Option<i64>,
+    /// Writes go one by one, so that `admit` can choose what must be unique among all objects.
+    pub one_by_one: bool,
     /// Defaults of any write.
     pub default: fn(&mut Object),
+    /// What depends on other objects, before the rules are checked; without an old object it is a creation.
+    pub admit: fn(&Inner, &mut Object, Option<&Object>) -> Result<(), Status>,
     /// What only creation sets.
     pub prepare_create: fn(&mut Object),
     /// What an update of the main resource may not touch is taken from the old object.
     pub prepare_update: fn(&mut Object, &Object),
+    /// The same for the other parts; of a status it finds everything else already taken.
+    pub prepare_part: fn(Part, &mut Object, &Object),
     pub validate: fn(&Object) -> FieldErrors,
     /// What is wrong with a new object only.
     pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
+    pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
 }
 
 impl Kind {
@@ -312,14 +378,16 @@ impl Kind {
     }
 
     /// What is wrong with an object beyond its metadata; `old` is the one it replaces.
-    pub fn validate(&self, object: &Object, old: Option<&Object>) -> FieldErrors {
+    pub fn validate(&self, part: Part, object: &Object, old: Option<&Object>) -> FieldErrors {
         if let Some(custom) = &self.custom {
             return custom.validate(self, object, old);
         }
-        let mut errors = (self.behaviour.validate)(object);
-        errors.extend(match old {
-            Some(old) => (self.behaviour.validate_update)(object, old),
-            None => (self.behaviour.validate_create)(object),
+        // A status is judged by its own rules: it must not fail for what the spec was allowed to be.
+        let mut errors = if part == Part::Status { Vec::new() } else { (self.behaviour.validate)(object) };
+        errors.extend(match (old, part) {
+            (None, _) => (self.behaviour.validate_create)(object),
+            (Some(old), Part::Main) => (self.behaviour.validate_update)(object, old),
+            (Some(old), part) => (self.behaviour.validate_part)(part, object, old),
         });
         errors
     }
@@ -351,7 +419,10 @@ impl Kind {
 
     /// What the writer of an object should know.
     pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        self.custom.as_ref().map(|custom| custom.advice(object, old)).unwrap_or_default()
+        match &self.custom {
+            Some(custom) => custom.advice(object, old),
+            None => (self.behaviour.warnings)(object),
+        }
     }
 
     /// What every client of the kind is warned of.
@@ -387,7 +458,11 @@ impl Kind {
     }
 
     /// The values of selectable fields when the entry lacks them: the definition that names them came later.
-    pub fn late_values(&self, entry: &Entry, wanted: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<(Box<str>, Box<str>)> {
+    pub fn late_values(
+        &self,
+        entry: &Entry,
+        wanted: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Vec<(Box<str>, Box<str>)> {
         let Some(custom) = &self.custom else { return Vec::new() };
         let lacks = |path: &str| !entry.attrs.fields.iter().any(|(k, _)| &**k == path);
         if !wanted.into_iter().any(|field| self.selectable_path(field.as_ref()).is_some_and(lacks)) {
@@ -424,16 +499,18 @@ fn retype(object: &mut Object, group: &str, version: &str, kind: &str) {
 
 fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
     let fields = selectable.iter().filter_map(|(_, path)| {
-        let mut steps = path.split('.');
-        let mut value = object.0.get(steps.next()?)?;
-        for step in steps {
-            value = value.get(step)?;
-        }
+        let (steps, absent) = path.split_once('?').unwrap_or((path, ""));
+        let mut steps = steps.split('.');
+        let first = steps.next().and_then(|step| object.0.get(step));
+        let value = steps.fold(first, |value, step| value?.get(step));
         let text = match value {
-            Value::String(s) if s.is_empty() => return None,
-            Value::String(s) => s.clone(),
-            other => other.to_string(),
+            None | Some(Value::Null) => absent.to_owned(),
+            Some(Value::String(s)) => s.clone(),
+            Some(other) => other.to_string(),
         };
+        if text.is_empty() {
+            return None;
+        }
         Some(((*path).into(), text.into()))
     });
     Attrs {

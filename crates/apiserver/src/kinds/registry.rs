@@ -3,7 +3,7 @@
 use super::custom::Definition;
 use super::{Kind, builtin};
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Collection;
 
@@ -18,6 +18,8 @@ pub struct Registry {
     stored: Vec<Arc<Kind>>,
     by_collection: HashMap<Collection, Arc<Kind>>,
     groups: Vec<Group>,
+    /// Where a group stands in `groups`.
+    by_group: HashMap<String, usize>,
 }
 
 struct Group {
@@ -37,11 +39,13 @@ impl Registry {
     }
 
     fn new(builtin: Vec<Arc<Kind>>, definitions: &[Arc<Definition>]) -> Self {
-        let served = definitions.iter().filter(|d| d.is_served());
-        let mut kinds = builtin.clone();
-        kinds.extend(served.flat_map(|d| d.kinds.iter().cloned()));
+        // Nobody defines what is built in, whatever is stored.
+        let taken: HashSet<&Collection> = builtin.iter().map(|k| &k.collection).collect();
+        let free = |d: &&Arc<Definition>| d.is_served() && !taken.contains(&d.stored.collection);
+        let served: Vec<&Arc<Definition>> = definitions.iter().filter(free).collect();
+        let kinds: Vec<_> = builtin.iter().chain(served.iter().flat_map(|d| &d.kinds)).cloned().collect();
         let own_form = builtin.iter().filter(|k| k.stored_as.is_none() && k.action.is_none());
-        let stored: Vec<_> = own_form.chain(definitions.iter().map(|d| &d.stored)).cloned().collect();
+        let stored: Vec<_> = own_form.chain(served.iter().map(|d| &d.stored)).cloned().collect();
         let mut by_plural: HashMap<String, Vec<Arc<Kind>>> = HashMap::with_capacity(kinds.len());
         let mut by_kind: HashMap<String, Vec<Arc<Kind>>> = HashMap::with_capacity(kinds.len());
         for kind in &kinds {
@@ -50,7 +54,8 @@ impl Registry {
         }
         let by_collection = stored.iter().map(|k| (k.collection.clone(), k.clone())).collect();
         let groups = groups(&kinds, builtin.len());
-        Self { builtin, kinds, by_plural, by_kind, stored, by_collection, groups }
+        let by_group = groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+        Self { builtin, kinds, by_plural, by_kind, stored, by_collection, groups, by_group }
     }
 
     pub fn kinds(&self) -> &[Arc<Kind>] {
@@ -91,7 +96,7 @@ impl Registry {
     }
 
     pub fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Kind>> {
-        let group = self.groups.iter().find(move |g| g.name == group);
+        let group = self.by_group.get(group).map(|at| &self.groups[*at]);
         let versions = group.into_iter().flat_map(|g| &g.versions);
         versions.filter(move |(v, _)| v == version).flat_map(|(_, kinds)| kinds)
     }
@@ -158,7 +163,8 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_maturity_then_number() {
-        let mut versions = ["v11alpha2", "foo10", "v10beta3", "v2", "v3beta1", "v1", "v12alpha1", "foo1", "v11beta2", "v10"];
+        let mut versions =
+            ["v11alpha2", "foo10", "v10beta3", "v2", "v3beta1", "v1", "v12alpha1", "foo1", "v11beta2", "v10"];
         versions.sort_by(|a, b| by_priority(a, b));
         let want = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
         assert_eq!(versions, want);

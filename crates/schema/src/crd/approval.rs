@@ -42,13 +42,16 @@ pub(super) fn validate(crd: Props<'_>, spec: Props<'_>, old: Option<Props<'_>>, 
 }
 
 fn annotation(crd: Props<'_>) -> &str {
-    let annotations = crd.schema("metadata").and_then(|metadata| metadata.schema("annotations"));
+    let annotations = crd.part("metadata").and_then(|metadata| metadata.part("annotations"));
     annotations.map(|annotations| annotations.text(ANNOTATION)).unwrap_or_default()
 }
 
 fn state(crd: Props<'_>) -> State {
     let text = annotation(crd);
-    let url = || text.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'));
+    let url = || {
+        text.split_once("://")
+            .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'))
+    };
     match text {
         "" => State::Missing,
         _ if text.starts_with("unapproved") => State::Bypassed,

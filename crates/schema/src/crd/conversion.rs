@@ -1,5 +1,7 @@
 //! How objects get from one version to another.
 
+use std::collections::HashSet;
+
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
 
@@ -10,14 +12,14 @@ const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
 
 pub(super) fn validate(spec: Props<'_>, errors: &mut FieldErrors) {
-    let Some(conversion) = spec.schema("conversion") else { return };
+    let Some(conversion) = spec.part("conversion") else { return };
     let strategy = conversion.text("strategy");
     let field = format!("{PATH}.strategy");
     if strategy != "None" && spec.flag("preserveUnknownFields") {
         errors.push(FieldError::invalid(&*field, strategy, "must be None if spec.preserveUnknownFields is true"));
     }
-    let webhook = conversion.schema("webhook");
-    let client = webhook.and_then(|webhook| webhook.schema("clientConfig"));
+    let webhook = conversion.part("webhook");
+    let client = webhook.and_then(|webhook| webhook.part("clientConfig"));
     let reviews = webhook.map(|webhook| webhook.values("conversionReviewVersions")).unwrap_or_default();
     match strategy {
         "" => errors.push(FieldError::required(field, "")),
@@ -47,7 +49,7 @@ fn client(client: Option<Props<'_>>, errors: &mut FieldErrors) {
         errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook"));
         return;
     };
-    match (client.get("url").and_then(Value::as_str), client.schema("service")) {
+    match (client.get("url").and_then(Value::as_str), client.part("service")) {
         (Some(url), None) => self::url(url, errors),
         (None, Some(service)) => self::service(service, errors),
         _ => errors.push(FieldError::required(CLIENT, "exactly one of url or service is required")),
@@ -108,7 +110,9 @@ fn service(service: Props<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(&*field, path, format!("segment[{at}] may not be empty")));
         } else {
             let wrong = name::dns1123_subdomain(step);
-            errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))));
+            errors.extend(
+                wrong.into_iter().map(|why| FieldError::invalid(&*field, path, format!("segment[{at}]: {why}"))),
+            );
         }
     }
 }
@@ -119,12 +123,15 @@ fn reviews(versions: &[Value], errors: &mut FieldErrors) {
         errors.push(FieldError::required(REVIEWS, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (at, version) in versions.iter().enumerate() {
         let field = format!("{REVIEWS}[{at}]");
-        if versions[..at].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(field, *version, "duplicate version"));
         } else {
-            errors.extend(name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)));
+            errors.extend(
+                name::dns1035_label(version).into_iter().map(|why| FieldError::invalid(&*field, *version, why)),
+            );
         }
     }
     if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {

@@ -68,7 +68,9 @@ impl<'a> Iterator for Tokens<'a> {
         let bytes = self.0.as_bytes();
         let end = match bytes.first()? {
             b'.' | b'[' | b']' => 1,
-            b'\'' => (1..bytes.len()).find(|at| bytes[*at] == b'\'' && bytes[at - 1] != b'\\').map_or(bytes.len(), |at| at + 1),
+            b'\'' => (1..bytes.len())
+                .find(|at| bytes[*at] == b'\'' && bytes[at - 1] != b'\\')
+                .map_or(bytes.len(), |at| at + 1),
             _ => bytes.iter().position(|b| b".[]".contains(b)).unwrap_or(bytes.len()),
         };
         let (token, rest) = self.0.split_at(end);

@@ -6,6 +6,7 @@
 mod approval;
 mod conversion;
 pub(crate) mod field_path;
+mod inner;
 mod names;
 mod openapi;
 mod rules;
@@ -13,6 +14,9 @@ mod spec;
 mod structure;
 mod versions;
 
+use std::collections::BTreeSet;
+
+use meta::field::quoted;
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Value, json};
 
@@ -75,34 +79,32 @@ fn store_versions(crd: &mut Object) {
 }
 
 fn storage_version(crd: &Object) -> Option<String> {
-    let versions = Props(crd).schema("spec")?.schemas("versions");
+    let versions = Props(crd).part("spec")?.parts("versions");
     versions.into_iter().find(|version| version.flag("storage")).map(|version| version.text("name").to_owned())
 }
 
 /// What is wrong with a CRD beyond its metadata; `old` is the stored one on update.
 /// `status` is looked at as `prepare_create` and `prepare_update` leave it.
 pub fn validate(crd: &Object, old: Option<&Object>) -> FieldErrors {
-    let empty = Map::new();
-    let part = |object: &'_ Object, name: &str| -> Object {
-        object.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
-    };
+    let nothing = Map::new();
+    let (crd, old) = (Props(crd), old.map(Props));
+    let spec = crd.part("spec").unwrap_or(Props(&nothing));
+    let status = crd.part("status").unwrap_or(Props(&nothing));
     let mut errors = Vec::new();
-    let crd_props = Props(crd);
-    let spec = crd_props.schema("spec").unwrap_or(Props(&empty));
     if old.is_none() {
-        names::object_name(crd_props, spec, &mut errors);
+        names::object_name(crd, spec, &mut errors);
     }
-    spec::validate(spec, old.map(Props), &mut errors);
-    let status = part(crd, "status");
-    if let Some(accepted) = Props(&status).schema("acceptedNames") {
+    spec::validate(spec, old, &mut errors);
+    if let Some(accepted) = status.part("acceptedNames") {
         names::validate(accepted, "status.acceptedNames", &mut errors);
     }
-    versions::stored(Props(&status), spec, &mut errors);
-    approval::validate(crd_props, spec, old.map(Props), &mut errors);
+    versions::stored(status, spec, &mut errors);
+    approval::validate(crd, spec, old, &mut errors);
     let preserving = |spec: Props<'_>| spec.flag("preserveUnknownFields");
-    let preserved = old.and_then(|old| Props(old).schema("spec")).is_some_and(preserving);
+    let preserved = old.and_then(|old| old.part("spec")).is_some_and(preserving);
     if preserving(spec) && !preserved {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true \
+                   in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, why));
     }
     errors
@@ -111,7 +113,7 @@ pub fn validate(crd: &Object, old: Option<&Object>) -> FieldErrors {
 /// What is wrong with an update of the status alone.
 pub fn validate_status(crd: &Object) -> FieldErrors {
     let mut errors = Vec::new();
-    if let Some(accepted) = Props(crd).schema("status").and_then(|status| status.schema("acceptedNames")) {
+    if let Some(accepted) = Props(crd).part("status").and_then(|status| status.part("acceptedNames")) {
         names::validate(accepted, "status.acceptedNames", &mut errors);
     }
     errors
@@ -120,25 +122,23 @@ pub fn validate_status(crd: &Object) -> FieldErrors {
 /// Formats that nothing checks, one warning each; those `old` had too are not told again.
 pub fn warnings(crd: &Object, old: Option<&Object>) -> Vec<String> {
     let known = old.map(unrecognized).unwrap_or_default();
-    unrecognized(crd).into_iter().filter(|format| !known.contains(format)).map(|format| format!("unrecognized format {format:?}")).collect()
+    unrecognized(crd).difference(&known).map(|format| format!("unrecognized format {}", quoted(format))).collect()
 }
 
-fn unrecognized(crd: &Object) -> Vec<String> {
-    let mut out = Vec::new();
-    let versions = Props(crd).schema("spec").map(|spec| spec.schemas("versions")).unwrap_or_default();
-    let mut schemas: Vec<Props<'_>> = Vec::new();
-    for version in &versions {
-        let schema = version.schema("schema").and_then(|schema| schema.schema("openAPIV3Schema"));
-        schemas.extend(schema.filter(|schema| !schemas.iter().any(|known| known.0 == schema.0)));
-    }
-    for schema in schemas {
+fn unrecognized(crd: &Object) -> BTreeSet<&str> {
+    let mut out = BTreeSet::new();
+    let versions = Props(crd).part("spec").map(|spec| spec.parts("versions")).unwrap_or_default();
+    for schema in versions.iter().filter_map(|version| version.part("schema")?.part("openAPIV3Schema")) {
         schema.any(&mut |props| {
             let format = props.text("format");
             if props.kind() == "string" && !format.is_empty() && !crate::structural::is_checked(format) {
-                out.push(format.to_owned());
+                out.insert(format);
             }
             false
         });
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The schema of a version, as its author wrote it.
 
 use meta::{FieldError, FieldErrors};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{field_path, rules, structure};
 use crate::structural::defaults;
@@ -11,6 +11,9 @@ use crate::structural::props::{AdditionalProps, Items, Props};
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const ROOT_FIELDS: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems \
                            MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations";
+
+/// Lists are keyed by a few fields.
+const MAX_KEYS: usize = 64;
 
 /// `known`: the stored CRD has this schema already, so it is not judged again.
 pub(super) fn validate(props: Props<'_>, at: &str, status: bool, known: bool, errors: &mut FieldErrors) {
@@ -49,7 +52,8 @@ pub(super) fn validate(props: Props<'_>, at: &str, status: bool, known: bool, er
 fn root_with_status(props: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let kind = props.kind();
     if !kind.is_empty() && kind != "object" {
-        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        let why =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(FieldError::invalid(path.field("type").to_string(), kind, why));
         return;
     }
@@ -67,7 +71,9 @@ fn root_with_status(props: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors)
         _ => false,
     };
     if props.0.iter().any(|(key, value)| !key.is_empty() && key.is_ascii() && !allowed(key) && !empty(value)) {
-        let why = format!("only [{ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled");
+        let why = format!(
+            "only [{ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         errors.push(FieldError::invalid(path.to_string(), Value::Object(props.0.clone()), why));
     }
 }
@@ -97,11 +103,14 @@ impl Walk {
 
     fn schema(&mut self, props: Props<'_>, path: &Path<'_>, context: Context<'_>) {
         let before = self.errors.len();
+        if before > structure::ENOUGH {
+            return;
+        }
         self.keywords(props, path, context);
         self.children(props, path, context);
         self.extensions(props, path);
         self.keyed_lists(props, path);
-        let written = props.schemas("x-kubernetes-validations");
+        let written = props.parts("x-kubernetes-validations");
         if written.is_empty() {
             return;
         }
@@ -175,12 +184,12 @@ impl Walk {
             self.schema(property, &properties.key(name), context);
         }
         let plain = Context { rules: None, ..inner };
-        if let Some(not) = props.schema("not") {
+        if let Some(not) = props.part("not") {
             self.schema(not, &path.field("not"), plain);
         }
         for name in ["allOf", "oneOf", "anyOf"] {
             let junctor = path.field(name);
-            for (at, nested) in props.schemas(name).into_iter().enumerate() {
+            for (at, nested) in props.parts(name).into_iter().enumerate() {
                 self.schema(nested, &junctor.index(at), plain);
             }
         }
@@ -298,6 +307,10 @@ impl Walk {
         const KEYS: &str = "x-kubernetes-list-map-keys";
         let keys = props.texts(KEYS);
         let field = path.field(KEYS).to_string();
+        if keys.len() > MAX_KEYS {
+            self.errors.push(FieldError::too_many(field, keys.len(), MAX_KEYS));
+            return;
+        }
         if keys.is_empty() {
             let why = "must not be empty if x-kubernetes-list-type is map";
             self.errors.push(FieldError::required(&*field, why));
@@ -347,7 +360,12 @@ impl Walk {
             ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
         let breaks = |text: &str| text.contains(['\n', '\r']);
         let all = path.field("x-kubernetes-validations");
+        let followed =
+            written.iter().any(|rule| !rule.text("fieldPath").is_empty()) && structure::unsupported(props).is_none();
         for (at, rule) in written.iter().enumerate() {
+            if self.errors.len() > structure::ENOUGH {
+                return;
+            }
             let place = all.index(at);
             let field = |name: &str| place.field(name).to_string();
             let (text, message) = (rule.text("rule").trim(), rule.text("message"));
@@ -382,21 +400,9 @@ impl Walk {
             if breaks(target) {
                 complain(FieldError::invalid(field("fieldPath"), target, "must not contain line breaks"));
             }
-            if structure::unsupported(props).is_none() && field_path::follow(target, props, true).is_err() {
+            if followed && field_path::follow(target, props, true).is_err() {
                 complain(FieldError::invalid(field("fieldPath"), target, "must be a valid path"));
             }
         }
     }
-}
-
-/// A rule as errors show it.
-pub(super) fn shown(rule: Props<'_>) -> Value {
-    json!({
-        "Rule": rule.text("rule"),
-        "Message": rule.text("message"),
-        "MessageExpression": rule.text("messageExpression"),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.text("fieldPath"),
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    })
 }

@@ -3,7 +3,7 @@
 use meta::{FieldError, FieldErrors};
 use serde_json::Value;
 
-use super::openapi::shown;
+use super::inner;
 use crate::structural::path::Path;
 use crate::structural::props::Props;
 use crate::structural::rules::{self, Fault};
@@ -11,7 +11,6 @@ use crate::structural::rules::{self, Fault};
 /// What one expression, and all of a schema together, may be estimated to cost.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 /// So many of the most expensive expressions are named when all together are too expensive.
 const NAMED: usize = 4;
 
@@ -59,33 +58,34 @@ impl Judge {
             self.errors.push(FieldError::internal(all.to_string(), why));
             return;
         };
-        let times = scope.0.unwrap_or_else(|| MAX_REQUEST / (rules::smallest(&decl) + 1));
+        let times = scope.0.unwrap_or_else(|| decl.max_cardinality());
         for (at, rule) in written.iter().enumerate() {
             let place = all.index(at);
             let field = |name: &str| place.field(name).to_string();
             let compiled = match rules::compile(*rule, props, &decl) {
                 None => continue,
                 Some(Err(Fault::Rule(why))) => {
-                    self.errors.push(FieldError::invalid(field("rule"), shown(*rule), why));
+                    self.errors.push(inner::invalid(field("rule"), &inner::rule(*rule), &why));
                     if rule.get("optionalOldSelf").is_some() {
                         self.unused_old(*rule, field("optionalOldSelf"));
                     }
                     continue;
                 }
                 Some(Err(Fault::Message(compiled, why))) => {
-                    self.errors.push(FieldError::invalid(field("messageExpression"), shown(*rule), why));
+                    self.errors.push(inner::invalid(field("messageExpression"), &inner::rule(*rule), &why));
                     *compiled
                 }
                 Some(Ok(compiled)) => compiled,
             };
             let cost = compiled.program.estimated_cost().saturating_mul(times);
             self.cost(cost, "estimated rule cost", field("rule"));
-            if let Some(message) = &compiled.message_expression {
+            if let Some((message, _)) = &compiled.message_expression {
                 self.cost(message.estimated_cost(), "estimated messageExpression cost", field("messageExpression"));
             }
             match uncorrelated {
                 Some(above) if compiled.program.uses_old() => {
-                    let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
+                    let why =
+                        format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
                     self.errors.push(FieldError::invalid(field("rule"), rule.text("rule"), why));
                 }
                 _ if !compiled.program.uses_old() && rule.get("optionalOldSelf").is_some() => {

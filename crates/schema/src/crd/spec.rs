@@ -1,18 +1,25 @@
 //! The specification: group, scope, names, versions, and what the versions have in common.
 
-use meta::{FieldError, FieldErrors, name};
-use serde_json::{Value, json};
+use std::collections::HashSet;
 
-use super::{conversion, names, openapi, versions};
+use meta::{FieldError, FieldErrors, name};
+use serde_json::Map;
+
+use super::{conversion, inner, names, openapi, versions};
 use crate::structural::props::Props;
 
-/// What a version has of its own, unless all versions have the same.
-struct Own<'a> {
-    schema: Option<Option<Props<'a>>>,
-    subresources: Option<Option<Props<'a>>>,
-    columns: Option<&'a [Value]>,
-    selectable: Option<&'a [Value]>,
+/// Where something stands: in one version, or at the top for what all versions have alike.
+struct Place<'a> {
+    version: Props<'a>,
+    path: String,
+    /// How the schema is called there.
+    schema: &'static str,
+    /// The parts that stand here.
+    parts: Vec<&'static str>,
+    status: bool,
 }
+
+const PARTS: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
 pub(super) fn validate(spec: Props<'_>, old: Option<Props<'_>>, errors: &mut FieldErrors) {
     group(spec.text("group"), errors);
@@ -21,21 +28,21 @@ pub(super) fn validate(spec: Props<'_>, old: Option<Props<'_>>, errors: &mut Fie
         "Cluster" | "Namespaced" => {}
         other => errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    let list = spec.schemas("versions");
+    let list = spec.parts("versions");
     for (at, version) in list.iter().enumerate() {
-        if openapi_schema(version.schema("schema")).is_none() {
+        if openapi_schema(version.part("schema")).is_none() {
             errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
     let has_defaults = list
         .iter()
-        .filter_map(|version| openapi_schema(version.schema("schema")))
+        .filter_map(|version| openapi_schema(version.part("schema")))
         .any(|schema| schema.any(&mut |props| props.get("default").is_some()));
     if has_defaults && spec.flag("preserveUnknownFields") {
         let why = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, why));
     }
-    let old_spec = old.and_then(|old| old.schema("spec"));
+    let old_spec = old.and_then(|old| old.part("spec"));
     all_versions(spec, &list, old_spec, errors);
     if let (Some(old), Some(old_spec)) = (old, old_spec) {
         immutable(spec, old, old_spec, errors);
@@ -56,12 +63,10 @@ fn group(group: &str, errors: &mut FieldErrors) {
 }
 
 fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, errors: &mut FieldErrors) {
-    let same = |part: &str| list.windows(2).all(|pair| pair[0].get(part) == pair[1].get(part));
-    let first = list.first().copied();
-    let (same_schema, same_subresources) = (same("schema"), same("subresources"));
-    let (same_columns, same_selectable) = (same("additionalPrinterColumns"), same("selectableFields"));
-    let status_enabled = |version: Props<'_>| {
-        version.schema("subresources").is_some_and(|subresources| subresources.get("status").is_some())
+    let common: Vec<&str> = PARTS.into_iter().filter(|part| same(list, part)).collect();
+    let own: Vec<&str> = PARTS.into_iter().filter(|part| !common.contains(part)).collect();
+    let status = |version: &Props<'_>| {
+        version.part("subresources").is_some_and(|subresources| subresources.get("status").is_some())
     };
     for (at, version) in list.iter().enumerate() {
         let path = format!("spec.versions[{at}]");
@@ -71,69 +76,62 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
             errors.push(FieldError::invalid(format!("{path}.name"), name, wrong.join(",")));
         }
         versions::deprecation(*version, &path, errors);
-        let own = Own {
-            schema: (!same_schema).then(|| version.schema("schema")),
-            subresources: (!same_subresources).then(|| version.schema("subresources")),
-            columns: (!same_columns).then(|| version.values("additionalPrinterColumns")),
-            selectable: (!same_selectable).then(|| version.values("selectableFields")),
-        };
-        let schema_name = format!("{path}.schema");
-        parts(&own, version.schema("schema"), &path, &schema_name, status_enabled(*version), old, errors);
+        let place = Place { version: *version, path, schema: "schema", parts: own.clone(), status: status(version) };
+        parts(&place, old, errors);
     }
-    version_list(list, errors);
-    let own_names = spec.schema("names");
-    let nothing = serde_json::Map::new();
-    let own_names = own_names.unwrap_or(Props(&nothing));
-    names::required(own_names, "spec.names", errors);
-    names::validate(own_names, "spec.names", errors);
-    if let Some(first) = first {
-        let common = Own {
-            schema: same_schema.then(|| first.schema("schema")),
-            subresources: same_subresources.then(|| first.schema("subresources")),
-            columns: same_columns.then(|| first.values("additionalPrinterColumns")),
-            selectable: same_selectable.then(|| first.values("selectableFields")),
-        };
-        let any_status = list.iter().any(|version| status_enabled(*version));
-        let schema = if same_schema { first.schema("schema") } else { None };
-        parts(&common, schema, "spec", "spec.validation", any_status, old, errors);
+    version_list(list, &common, errors);
+    let nothing = Map::new();
+    let names = spec.part("names").unwrap_or(Props(&nothing));
+    names::required(names, "spec.names", errors);
+    names::validate(names, "spec.names", errors);
+    if let Some(first) = list.first() {
+        let status = list.iter().any(status);
+        let place = Place { version: *first, path: "spec".into(), schema: "validation", parts: common, status };
+        parts(&place, old, errors);
     }
     conversion::validate(spec, errors);
 }
 
-fn parts(
-    own: &Own<'_>,
-    schema: Option<Props<'_>>,
-    path: &str,
-    schema_path: &str,
-    status: bool,
-    old: Option<Props<'_>>,
-    errors: &mut FieldErrors,
-) {
-    if let Some(props) = own.schema.and_then(openapi_schema) {
-        let known = old.is_some_and(|old| {
-            let schemas = old.schemas("versions").into_iter().map(|version| openapi_schema(version.schema("schema")));
-            schemas.flatten().any(|known| known.0 == props.0)
-        });
-        openapi::validate(props, schema_path, status, known, errors);
+fn parts(place: &Place<'_>, old: Option<Props<'_>>, errors: &mut FieldErrors) {
+    let Place { version, path, .. } = place;
+    let here = |part: &str| place.parts.contains(&part);
+    let schema = openapi_schema(version.part("schema")).filter(|_| here("schema"));
+    if let Some(schema) = schema {
+        let before = old.map(|old| old.parts("versions")).unwrap_or_default();
+        let before = before.into_iter().find(|known| known.text("name") == version.text("name"));
+        let known = before.and_then(|known| openapi_schema(known.part("schema")));
+        let unchanged = known.is_some_and(|known| known.0 == schema.0);
+        openapi::validate(schema, &format!("{path}.{}", place.schema), place.status, unchanged, errors);
     }
-    versions::subresources(own.subresources.flatten(), &format!("{path}.subresources"), errors);
-    for (at, column) in own.columns.unwrap_or_default().iter().filter_map(Props::of).enumerate() {
-        versions::column(column, &format!("{path}.additionalPrinterColumns[{at}]"), errors);
+    if here("subresources") {
+        versions::subresources(version.part("subresources"), &format!("{path}.subresources"), errors);
     }
-    let selectable = own.selectable.unwrap_or_default();
-    if !selectable.is_empty() {
+    if here("additionalPrinterColumns") {
+        for (at, column) in version.parts("additionalPrinterColumns").into_iter().enumerate() {
+            versions::column(column, &format!("{path}.additionalPrinterColumns[{at}]"), errors);
+        }
+    }
+    let selectable = version.values("selectableFields");
+    if here("selectableFields") && !selectable.is_empty() {
         let field = format!("{path}.selectableFields");
-        match openapi_schema(schema) {
+        match schema {
             Some(schema) => versions::selectable(selectable, schema, &field, errors),
-            None => errors.push(FieldError::invalid(field, "", "may only be set when validations.schema is included")),
+            // kube-apiserver finds the schema only beside the fields: both at the top, or both in the version.
+            None if path == "spec" => {
+                errors.push(FieldError::invalid(field, "", "may only be set when validations.schema is included"));
+            }
+            None => {
+                let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.push(FieldError::invalid(field, "", why));
+            }
         }
     }
 }
 
-fn version_list(list: &[Props<'_>], errors: &mut FieldErrors) {
-    let mut complain = |why: &str| errors.push(FieldError::invalid("spec.versions", shown(list), why));
-    let repeated = (1..list.len()).any(|at| list[..at].iter().any(|other| other.text("name") == list[at].text("name")));
-    if repeated {
+fn version_list(list: &[Props<'_>], common: &[&str], errors: &mut FieldErrors) {
+    let mut complain = |why: &str| errors.push(inner::invalid("spec.versions", &inner::versions(list, common), why));
+    let mut seen = HashSet::new();
+    if !list.iter().all(|version| seen.insert(version.text("name"))) {
         complain("must contain unique version names");
     }
     if list.iter().filter(|version| version.flag("storage")).count() != 1 {
@@ -147,37 +145,18 @@ fn version_list(list: &[Props<'_>], errors: &mut FieldErrors) {
     }
 }
 
-/// The versions as kube-apiserver shows them in errors: its inner form, in which what all have in common stands elsewhere.
-fn shown(list: &[Props<'_>]) -> Value {
-    let part = |version: &Props<'_>, name: &str| {
-        let same = list.iter().all(|other| other.get(name) == version.get(name));
-        version.get(name).filter(|_| !same).cloned().unwrap_or_default()
-    };
-    let one = |version: &Props<'_>| {
-        json!({
-            "Name": version.text("name"),
-            "Served": version.flag("served"),
-            "Storage": version.flag("storage"),
-            "Deprecated": version.flag("deprecated"),
-            "DeprecationWarning": version.get("deprecationWarning"),
-            "Schema": part(version, "schema"),
-            "Subresources": part(version, "subresources"),
-            "AdditionalPrinterColumns": part(version, "additionalPrinterColumns"),
-            "SelectableFields": part(version, "selectableFields"),
-        })
-    };
-    list.iter().map(one).collect()
+fn same(list: &[Props<'_>], part: &str) -> bool {
+    list.windows(2).all(|pair| pair[0].get(part) == pair[1].get(part))
 }
 
 /// Names are storage keys: they cannot change, some of them only once the CRD is in use.
 fn immutable(spec: Props<'_>, old: Props<'_>, old_spec: Props<'_>, errors: &mut FieldErrors) {
-    let conditions = old.schema("status").map(|status| status.schemas("conditions")).unwrap_or_default();
+    let conditions = old.part("status").map(|status| status.parts("conditions")).unwrap_or_default();
     let established = conditions
         .iter()
         .any(|condition| condition.text("type") == "Established" && condition.text("status") == "True");
-    let name = |spec: Props<'_>, key: &str| {
-        spec.schema("names").map(|names| names.text(key).to_owned()).unwrap_or_default()
-    };
+    let name =
+        |spec: Props<'_>, key: &str| spec.part("names").map(|names| names.text(key).to_owned()).unwrap_or_default();
     let mut fixed = |field: &str, now: &str, before: &str| {
         if now != before {
             errors.push(FieldError::invalid(field, now, "field is immutable"));
@@ -192,5 +171,5 @@ fn immutable(spec: Props<'_>, old: Props<'_>, old_spec: Props<'_>, errors: &mut 
 }
 
 fn openapi_schema(schema: Option<Props<'_>>) -> Option<Props<'_>> {
-    schema?.schema("openAPIV3Schema")
+    schema?.part("openAPIV3Schema")
 }

@@ -7,6 +7,9 @@ use crate::structural::path::Path;
 use crate::structural::pattern;
 use crate::structural::props::{AdditionalProps, Items, Props};
 
+/// After so many errors, reading on helps nobody.
+pub(super) const ENOUGH: usize = 500;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -67,6 +70,9 @@ struct Checker {
 
 impl Checker {
     fn schema(&mut self, props: Props<'_>, level: Level, path: &Path<'_>) {
+        if self.errors.len() > ENOUGH {
+            return;
+        }
         let kind = props.kind();
         let items = props.item();
         if kind == "array" && items.is_none() {
@@ -148,7 +154,8 @@ impl Checker {
         if let Some(metadata) = props.property("metadata").filter(|_| level == Level::Root)
             && !only_names(metadata)
         {
-            let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            let why =
+                "must not specify anything other than name and generateName, but metadata is implicitly specified";
             self.forbid(&in_properties.key("metadata"), why);
         }
         if props.embedded() && !props.preserves_unknown() && props.named("properties").next().is_none() {
@@ -164,7 +171,7 @@ impl Checker {
         }
         self.junctor(props, "allOf", skip_first_all_of, path);
         self.junctor(props, "oneOf", false, path);
-        if let Some(not) = props.schema("not") {
+        if let Some(not) = props.part("not") {
             self.nested(not, false, &path.field("not"));
         }
         let source = props.text("pattern");
@@ -178,12 +185,15 @@ impl Checker {
 
     fn junctor(&mut self, props: Props<'_>, name: &str, skip_first: bool, path: &Path<'_>) {
         let junctor = path.field(name);
-        for (at, nested) in props.schemas(name).into_iter().enumerate() {
+        for (at, nested) in props.parts(name).into_iter().enumerate() {
             self.nested(nested, skip_first && at == 0, &junctor.index(at));
         }
     }
 
     fn nested(&mut self, props: Props<'_>, skip_any_of: bool, path: &Path<'_>) {
+        if self.errors.len() > ENOUGH {
+            return;
+        }
         self.values(props, skip_any_of, false, path);
         if let Some(items) = props.item() {
             self.nested(items, false, &path.field("items"));
@@ -242,22 +252,22 @@ fn only_names(metadata: Props<'_>) -> bool {
 /// `anyOf: [{type: integer}, {type: string}]`
 fn int_or_string_any_of(props: Props<'_>) -> bool {
     let is = |props: &Props<'_>, kind: &str| props.0.len() == 1 && props.kind() == kind;
-    matches!(props.schemas("anyOf").as_slice(), [a, b] if is(a, "integer") && is(b, "string"))
+    matches!(props.parts("anyOf").as_slice(), [a, b] if is(a, "integer") && is(b, "string"))
 }
 
 /// The same, as the first of `allOf`.
 fn int_or_string_all_of(props: Props<'_>) -> bool {
-    props.schemas("allOf").first().is_some_and(|first| int_or_string_any_of(*first))
+    props.parts("allOf").first().is_some_and(|first| int_or_string_any_of(*first))
 }
 
 /// Whatever junctors speak of must be declared outside of them.
 fn complete(nested: Props<'_>, props: Props<'_>, path: &Path<'_>, nested_path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(not) = nested.schema("not") {
+    if let Some(not) = nested.part("not") {
         complete_nested(not, Some(props), path, &nested_path.field("not"), errors);
     }
     for name in ["allOf", "anyOf", "oneOf"] {
         let junctor = nested_path.field(name);
-        for (at, inner) in nested.schemas(name).into_iter().enumerate() {
+        for (at, inner) in nested.parts(name).into_iter().enumerate() {
             complete_nested(inner, Some(props), path, &junctor.index(at), errors);
         }
     }
@@ -270,6 +280,9 @@ fn complete_nested(
     nested_path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
+    if errors.len() > ENOUGH {
+        return;
+    }
     let Some(props) = props else {
         errors.push(FieldError::required(path.to_string(), format!("because it is defined in {nested_path}")));
         return;

@@ -18,7 +18,7 @@ pub(super) fn stored(status: Props<'_>, spec: Props<'_>, errors: &mut FieldError
         errors.push(FieldError::invalid(FIELD, Value::Null, "must have at least one stored version"));
         return;
     }
-    let versions = spec.schemas("versions");
+    let versions = spec.parts("versions");
     for version in versions.iter().filter(|version| version.flag("storage")) {
         let name = version.text("name");
         if !stored.contains(&name) {
@@ -57,7 +57,7 @@ pub(super) fn deprecation(version: Props<'_>, path: &str, errors: &mut FieldErro
 }
 
 pub(super) fn subresources(subresources: Option<Props<'_>>, path: &str, errors: &mut FieldErrors) {
-    let Some(scale) = subresources.and_then(|subresources| subresources.schema("scale")) else { return };
+    let Some(scale) = subresources.and_then(|subresources| subresources.part("scale")) else { return };
     let cases: [(&str, &[&str], &str); 3] = [
         ("specReplicasPath", &[".spec."], ".spec"),
         ("statusReplicasPath", &[".status."], ".status"),

@@ -1,6 +1,7 @@
 //! The v2 document as protobuf (`openapi.v2.Document`): the only form older Go clients ask for.
 //!
-//! Takes the document as `v2` makes it; what that never writes (headers, examples, XML, …) is not covered.
+//! Takes the document as `v2` makes it, with the schemas of custom resources; what those never write
+//! (headers, examples, XML, …) is not covered.
 
 use serde_json::{Map, Value};
 
@@ -125,9 +126,28 @@ fn schema(schema_value: &Value) -> Message {
     let mut message = Message::default();
     message.text(1, schema_value.get("$ref"));
     message.text(2, schema_value.get("format"));
+    message.text(3, schema_value.get("title"));
     message.text(4, schema_value.get("description"));
     if let Some(value) = schema_value.get("default") {
         message.message(5, any(value));
+    }
+    for (tag, name) in [(6, "multipleOf"), (7, "maximum"), (9, "minimum")] {
+        message.double(tag, schema_value.get(name));
+    }
+    for (tag, name) in [(8, "exclusiveMaximum"), (10, "exclusiveMinimum"), (16, "uniqueItems")] {
+        message.flag(tag, schema_value.get(name));
+    }
+    message.text(13, schema_value.get("pattern"));
+    let counts = [
+        (11, "maxLength"),
+        (12, "minLength"),
+        (14, "maxItems"),
+        (15, "minItems"),
+        (17, "maxProperties"),
+        (18, "minProperties"),
+    ];
+    for (tag, name) in counts {
+        message.integer(tag, schema_value.get(name));
     }
     message.texts(19, schema_value.get("required"));
     for value in list(schema_value.get("enum")) {
@@ -135,7 +155,10 @@ fn schema(schema_value: &Value) -> Message {
     }
     if let Some(value) = schema_value.get("additionalProperties") {
         let mut item = Message::default();
-        item.message(1, schema(value));
+        match value {
+            Value::Bool(_) => item.flag(2, Some(value)),
+            _ => item.message(1, schema(value)),
+        }
         message.message(21, item);
     }
     if let Some(Value::String(kind)) = schema_value.get("type") {
@@ -202,6 +225,20 @@ impl Message {
         if value == Some(&Value::Bool(true)) {
             self.varint(tag << 3);
             self.varint(1);
+        }
+    }
+
+    fn integer(&mut self, tag: u64, value: Option<&Value>) {
+        if let Some(value) = value.and_then(Value::as_i64).filter(|value| *value != 0) {
+            self.varint(tag << 3);
+            self.varint(value.cast_unsigned());
+        }
+    }
+
+    fn double(&mut self, tag: u64, value: Option<&Value>) {
+        if let Some(value) = value.and_then(Value::as_f64).filter(|value| *value != 0.0) {
+            self.varint(tag << 3 | 1);
+            self.0.extend_from_slice(&value.to_le_bytes());
         }
     }
 

@@ -117,3 +117,15 @@ fn the_protobuf_form_holds_every_definition() {
         assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
     }
 }
+
+#[test]
+fn the_protobuf_form_keeps_the_limits_of_custom_resources() {
+    let limited = json!({"pattern": "^a$", "maxLength": 300, "maximum": 1.5, "exclusiveMaximum": true, "additionalProperties": true});
+    let bytes = v2_protobuf(&json!({"definitions": {"Widget": limited}}));
+    let holds = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    assert!(holds(&[13 << 3 | 2, 3, b'^', b'a', b'$']));
+    assert!(holds(&[11 << 3, 0xac, 0x02]));
+    assert!(holds(&[&[7 << 3 | 1][..], &1.5f64.to_le_bytes()].concat()));
+    assert!(holds(&[8 << 3, 1]));
+    assert!(holds(&[0xaa, 0x01, 2, 2 << 3, 1]));
+}

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use meta::field::{float as go_float, quoted};
+use meta::field::quoted;
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Number, Value};
 
 use super::correlate::Items;
 use super::node::{Additional, Checks, Kind, Node};
+use super::number::{Num, bound, integral, num};
 use super::path::{NOWHERE, Path};
 use super::view::View;
 
@@ -49,20 +50,6 @@ impl Outcome {
         } else {
             self.errors.extend(other.errors.into_iter().take(room));
         }
-    }
-}
-
-/// Numbers as Go holds them after reading JSON: integers that fit 64 bits, or floats.
-#[derive(Clone, Copy)]
-enum Num {
-    Int(i64),
-    Float(f64),
-}
-
-fn num(number: &Number) -> Num {
-    match number.as_i64() {
-        Some(int) => Num::Int(int),
-        None => Num::Float(number.as_f64().unwrap_or(f64::NAN)),
     }
 }
 
@@ -229,21 +216,21 @@ impl Checker<'_> {
 
     fn text(self, checks: &Checks, text: &str, path: &Path<'_>, out: &mut Outcome) {
         // Only the first of these is told.
-        let length = (checks.max_length.is_some() || checks.min_length.is_some())
-            .then(|| i64::try_from(text.chars().count()).unwrap_or(i64::MAX))
-            .unwrap_or_default();
+        let limited = checks.max_length.is_some() || checks.min_length.is_some();
+        let length = if limited { i64::try_from(text.chars().count()).unwrap_or(i64::MAX) } else { 0 };
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
             let max = usize::try_from(max).unwrap_or_default();
             out.errors.push(FieldError::too_long(self.place(&path.dotted()), max));
         } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
-            self.invalid(path, text, &format!("should be at least {min} chars long"), out);
+            self.invalid(path, shown(text), &format!("should be at least {min} chars long"), out);
         } else if checks.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
-            self.invalid(path, text, &format!("should match '{}'", checks.pattern_source), out);
+            self.invalid(path, shown(text), &format!("should match '{}'", checks.pattern_source), out);
         }
         if let Some((format, name)) = &checks.format {
             out.matches += 1;
             if !format.fits(text) {
                 let place = path.dotted();
+                let text = shown(text);
                 let why = format!("{place} in body must be of type {name}: {}", quoted(text));
                 out.errors.push(FieldError::type_invalid(self.place(&place), text, why));
             }
@@ -343,9 +330,10 @@ impl Checker<'_> {
             Some(View::Object(map)) => Some(map),
             _ => None,
         };
+        let mut at = 0;
         for (name, value) in map {
             let place = path.field(name);
-            let Some(field) = node.field(name) else {
+            let Some(field) = node.seek_field(name, &mut at) else {
                 if matches!(node.additional, Some(Additional::Untyped { allowed: false })) {
                     let here = path.dotted();
                     let why = format!("{here}.{name} in body is a forbidden property");
@@ -421,14 +409,9 @@ fn expected(kind: Kind) -> &'static str {
     }
 }
 
-/// Whether a float is an integer that JSON keeps exactly; rounding of the last digits is forgiven.
-fn integral(float: f64) -> bool {
-    const LARGEST: f64 = 9_007_199_254_740_991.0;
-    if !float.is_finite() || float.abs() > LARGEST {
-        return false;
-    }
-    let whole = float.trunc();
-    float == whole || (float - whole).abs() < 1e-9 * (float.abs() + whole.abs()).min(f64::MAX)
+/// Errors show no more of a text than an answer has room for.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(4096)]
 }
 
 /// Numbers equal across integer and float; null equals nothing, not even itself.
@@ -442,13 +425,5 @@ fn same(allowed: &Value, value: View<'_>) -> bool {
             (Num::Float(a), Num::Float(b)) => a == b,
         },
         (allowed, value) => allowed == value,
-    }
-}
-
-/// A limit in the type of the number it limits.
-fn bound(number: Num, limit: f64) -> String {
-    match number {
-        Num::Int(_) => (limit as i64).to_string(),
-        Num::Float(_) => go_float(limit),
     }
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::format::Format;
 use super::node::{Additional, Below, Checks, Kind, ListType, Node};
 use super::pattern;
-use super::prune;
 use super::props::{AdditionalProps, Props};
+use super::prune;
 use super::rules::{self, Fault, Rule};
 
 /// Far beyond any schema people write, well within the stack.
@@ -81,18 +81,34 @@ impl Compiler {
 
     fn checks(&mut self, props: Props<'_>, depth: usize) -> Result<Option<Box<Checks>>, FieldErrors> {
         const KEYS: [&str; 19] = [
-            "format", "maximum", "minimum", "multipleOf", "maxLength", "minLength", "pattern", "maxItems", "minItems",
-            "maxProperties", "minProperties", "enum", "required", "allOf", "anyOf", "oneOf", "not", "exclusiveMaximum",
+            "format",
+            "maximum",
+            "minimum",
+            "multipleOf",
+            "maxLength",
+            "minLength",
+            "pattern",
+            "maxItems",
+            "minItems",
+            "maxProperties",
+            "minProperties",
+            "enum",
+            "required",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "exclusiveMaximum",
             "exclusiveMinimum",
         ];
         if !KEYS.iter().any(|key| props.0.contains_key(*key)) {
             return Ok(None);
         }
         let mut all = |name: &str| -> Result<Vec<Node>, FieldErrors> {
-            props.schemas(name).into_iter().map(|schema| self.node(schema, depth + 1)).collect()
+            props.parts(name).into_iter().map(|schema| self.node(schema, depth + 1)).collect()
         };
         let (all_of, any_of, one_of) = (all("allOf")?, all("anyOf")?, all("oneOf")?);
-        let not = props.schema("not").map(|schema| self.node(schema, depth + 1)).transpose()?.map(Box::new);
+        let not = props.part("not").map(|schema| self.node(schema, depth + 1)).transpose()?.map(Box::new);
         let format = props.text("format");
         Ok(Some(Box::new(Checks {
             format: Format::named(format).map(|known| (known, format.to_owned())),
@@ -126,7 +142,11 @@ impl Compiler {
             return Ok(Some(known.clone()));
         }
         let compiled = pattern::compile(source, &mut self.allowance).map_err(|why| {
-            vec![FieldError::invalid("pattern", source, format!("must be a valid regular expression, but isn't: {why}"))]
+            vec![FieldError::invalid(
+                "pattern",
+                source,
+                format!("must be a valid regular expression, but isn't: {why}"),
+            )]
         })?;
         self.patterns.insert(source.to_owned(), compiled.clone());
         Ok(Some(compiled))
@@ -150,7 +170,7 @@ fn kind(props: Props<'_>) -> Kind {
 
 /// The rules of one place. Values whose shape is unknown have none.
 fn rules(props: Props<'_>, root: bool, lenient: bool) -> Result<Vec<Rule>, FieldErrors> {
-    let written = props.schemas("x-kubernetes-validations");
+    let written = props.parts("x-kubernetes-validations");
     if written.is_empty() {
         return Ok(Vec::new());
     }
@@ -167,11 +187,8 @@ fn rules(props: Props<'_>, root: bool, lenient: bool) -> Result<Vec<Rule>, Field
 }
 
 fn below(node: &Node) -> Below {
-    let own = Below {
-        embedded: node.embedded,
-        keyed: node.list_type != ListType::Atomic,
-        rules: !node.rules.is_empty(),
-    };
+    let own =
+        Below { embedded: node.embedded, keyed: node.list_type != ListType::Atomic, rules: !node.rules.is_empty() };
     let additional = match &node.additional {
         Some(Additional::Typed(node)) => Some(&**node),
         _ => None,

@@ -1,7 +1,9 @@
 //! Defaults must be values their own schema accepts whole.
 
 use cel::Budget;
+use meta::field::aggregate;
 use meta::{FieldError, FieldErrors};
+use serde_json::{Value, json};
 
 use super::compile::Compiler;
 use super::node::Node;
@@ -15,7 +17,7 @@ pub(crate) fn validate(props: Props<'_>, path: &Path<'_>) -> FieldErrors {
         Err(errors) => errors,
         Ok(root) => {
             let mut judge = Judge { budget: evaluate::new_budget(), spent: false, errors: Vec::new() };
-            judge.node(&root, true, false, path);
+            judge.node(&root, true, None, path);
             judge.errors
         }
     }
@@ -28,38 +30,45 @@ struct Judge {
 }
 
 impl Judge {
-    /// `in_meta`: what stands in apiVersion, kind or metadata of a resource is not pruned.
-    fn node(&mut self, node: &Node, root: bool, in_meta: bool, path: &Path<'_>) {
+    /// `meta`: the way here from the resource above, when it leads through its apiVersion, kind or metadata.
+    fn node(&mut self, node: &Node, root: bool, meta: Option<&Path<'_>>, path: &Path<'_>) {
         let resource = root || node.embedded;
-        let in_meta = in_meta && !resource;
-        self.default(node, in_meta, path);
+        let meta = meta.filter(|_| !resource);
+        self.default(node, meta, path);
         // Behind additionalProperties there are no defaults to speak of.
         if let Some(items) = &node.items {
-            self.node(items, false, in_meta, &path.field("items"));
+            let within = meta.map(|meta| meta.index(0));
+            self.node(items, false, within.as_ref(), &path.field("items"));
         }
         let properties = path.field("properties");
         for (name, property) in &node.properties {
             if self.spent {
                 return;
             }
-            let meta = resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
-            self.node(property, false, in_meta || meta, &properties.key(name));
+            let enters = resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+            let within = meta.or(enters.then_some(&Path::Root)).map(|meta| meta.field(name));
+            self.node(property, false, within.as_ref(), &properties.key(name));
         }
     }
 
-    fn default(&mut self, node: &Node, in_meta: bool, path: &Path<'_>) {
+    fn default(&mut self, node: &Node, meta: Option<&Path<'_>>, path: &Path<'_>) {
         let Some(default) = &node.default else { return };
         let place = path.field("default");
-        let before = self.errors.len();
-        if !in_meta {
+        let mut invalid = |why: String| self.errors.push(FieldError::invalid(place.to_string(), default.clone(), why));
+        if let Some(meta) = meta {
+            let wrong = surrounded(default, meta);
+            if !wrong.is_empty() {
+                return invalid(format!("must result in valid metadata: {}", aggregate(&wrong)));
+            }
+        } else {
             let mut pruned = default.clone();
             prune::value(node, &mut pruned, false);
             if pruned != *default {
-                let why = "must not have unknown fields";
-                self.errors.push(FieldError::invalid(place.to_string(), default.clone(), why));
+                invalid("must not have unknown fields".into());
             }
+            let before = self.errors.len();
             embedded::value(default, node, &place, &mut self.errors);
-            if self.errors.len() > before + 1 {
+            if self.errors.len() > before {
                 return;
             }
         }
@@ -69,4 +78,22 @@ impl Judge {
         }
         self.errors.extend(wrong);
     }
+}
+
+/// What is wrong with a resource whose metadata holds nothing but this default.
+fn surrounded(default: &Value, way: &Path<'_>) -> FieldErrors {
+    fn wrap(value: Value, way: &Path<'_>) -> Value {
+        match way {
+            Path::Root => value,
+            Path::Field(above, name) | Path::Key(above, name) => wrap(json!({ *name: value }), above),
+            Path::Index(above, _) => wrap(json!([value]), above),
+        }
+    }
+    let mut errors = Vec::new();
+    if let Value::Object(mut resource) = wrap(default.clone(), way) {
+        resource.entry("apiVersion").or_insert_with(|| "validation/v1".into());
+        resource.entry("kind").or_insert_with(|| "Validation".into());
+        embedded::resource(&resource, &Path::Root, &mut errors);
+    }
+    errors
 }

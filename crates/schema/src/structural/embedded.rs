@@ -9,7 +9,8 @@ use crate::{Facts, decode};
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Brings embedded metadata to the form a stored object has, telling what it dropped. What is malformed stays for `validate` to refuse.
+/// Brings embedded metadata to the form a stored object has, telling what it dropped.
+/// What is malformed stays for `validate` to refuse.
 pub(super) fn coerce(map: &mut Map<String, Value>, path: &Path<'_>, told: &mut Vec<String>) {
     let Some(metadata) = map.get_mut("metadata") else { return };
     let mut copy = metadata.clone();
@@ -50,8 +51,9 @@ pub(super) fn fields(map: &Map<String, Value>, node: &Node, path: &Path<'_>, err
     if !node.below.embedded {
         return;
     }
+    let mut at = 0;
     for (name, value) in map {
-        if let Some(property) = node.property(name) {
+        if let Some(property) = node.seek(name, &mut at) {
             self::value(value, property, &path.field(name), errors);
         } else if let Some(Additional::Typed(inner)) = &node.additional {
             self::value(value, inner, &path.key(name), errors);
@@ -81,9 +83,9 @@ pub(super) fn resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut F
             Some(Value::String(text)) if text.is_empty() => {
                 errors.push(FieldError::invalid(field, "", "must not be empty"));
             }
-            Some(Value::String(text)) => errors.extend(
-                type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)),
-            ),
+            Some(Value::String(text)) => {
+                errors.extend(type_meta(key, text).map(|why| FieldError::invalid(field, text.as_str(), why)))
+            }
             Some(other) => errors.push(FieldError::invalid(field, other.clone(), NO_TEXT)),
         }
     }

@@ -1,6 +1,7 @@
 //! Evaluation of validation rules over an object, each at its own place, with the old self where there is one.
 
 use cel::{Budget, EvalError, Outcome};
+use meta::field::quoted;
 use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
@@ -37,7 +38,13 @@ pub(super) fn object(
 }
 
 /// Evaluates the rules of a default against itself and against nothing before it; false when the budget ran out.
-pub(crate) fn default(node: &Node, value: &Value, path: &Path<'_>, budget: &mut Budget, errors: &mut FieldErrors) -> bool {
+pub(crate) fn default(
+    node: &Node,
+    value: &Value,
+    path: &Path<'_>,
+    budget: &mut Budget,
+    errors: &mut FieldErrors,
+) -> bool {
     if !node.below.rules {
         return true;
     }
@@ -93,8 +100,9 @@ impl Evaluator<'_> {
         anchor: Anchor<'_>,
         path: &Path<'_>,
     ) {
+        let mut at = 0;
         for (name, value) in map {
-            let (field, place) = match (node.property(name), &node.additional) {
+            let (field, place) = match (node.seek(name, &mut at), &node.additional) {
                 (Some(property), _) => (property, path.field(name)),
                 (None, Some(Additional::Typed(inner))) => (&**inner, path.key(name)),
                 _ => continue,
@@ -148,25 +156,16 @@ impl Evaluator<'_> {
         }
     }
 
-    fn failed(&mut self, rule: &Rule, told: &str, this: &Value, old: Option<&Value>, anchor: Anchor<'_>, path: &Path<'_>) {
-        let message = match &rule.message_expression {
-            None => Ok(rule.message.clone()),
-            Some(program) => {
-                let before = old.filter(|_| program.uses_old());
-                match program.evaluate(this, before, &mut self.budget) {
-                    Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
-                    Err(EvalError::CostLimit { total }) => {
-                        self.spent = true;
-                        Err(if total {
-                            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned()
-                        } else {
-                            format!("no further validation rules will be run due to call cost exceeds limit for messageExpression: {}", rule.name)
-                        })
-                    }
-                    _ => Ok(rule.message.clone()),
-                }
-            }
-        };
+    fn failed(
+        &mut self,
+        rule: &Rule,
+        told: &str,
+        this: &Value,
+        old: Option<&Value>,
+        anchor: Anchor<'_>,
+        path: &Path<'_>,
+    ) {
+        let message = self.message(rule, this, old);
         if self.ratchet && !rule.program.uses_old() && anchor.is_some_and(|(new, old)| new == old) {
             return;
         }
@@ -186,15 +185,37 @@ impl Evaluator<'_> {
         });
     }
 
+    /// The message of a failed rule; an error when finding it cost too much.
+    fn message(&mut self, rule: &Rule, this: &Value, old: Option<&Value>) -> Result<String, String> {
+        let Some((program, source)) = &rule.message_expression else { return Ok(rule.message.clone()) };
+        let before = old.filter(|_| program.uses_old());
+        match program.evaluate(this, before, &mut self.budget) {
+            Ok(Outcome::String(text)) => Ok(usable(&text).unwrap_or(&rule.message).to_owned()),
+            Err(EvalError::CostLimit { total }) => {
+                self.spent = true;
+                let no_more = "no further validation rules will be run";
+                Err(if total {
+                    format!("messageExpression evaluation failed due to running out of cost budget, {no_more}")
+                } else {
+                    format!("{no_more} due to call cost exceeds limit for messageExpression: {}", quoted(source))
+                })
+            }
+            _ => Ok(rule.message.clone()),
+        }
+    }
+
     fn cannot(&mut self, rule: &Rule, error: &EvalError) -> String {
         let name = &rule.name;
         match error {
             EvalError::CostLimit { total } => {
                 self.spent = true;
                 if *total {
-                    "validation failed due to running out of cost budget, no further validation rules will be run".into()
+                    "validation failed due to running out of cost budget, no further validation rules will be run"
+                        .into()
                 } else {
-                    format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}")
+                    format!(
+                        "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+                    )
                 }
             }
             EvalError::Failed(why) if why.starts_with("no such overload") => format!(

@@ -1,10 +1,14 @@
 //! The string formats Kubernetes checks in custom resources. Any other format is a note to readers;
 //! so are `k8s-short-name` and `k8s-long-name`, which 1.34 knows but leaves to the next release to enforce.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod net;
+mod time;
+
 use std::sync::LazyLock;
 
+use net::{address, cidr, email, hostname, mac, uri};
 use regex::Regex;
+use time::{date, date_time, duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -110,63 +114,8 @@ static RGB: LazyLock<Regex> = LazyLock::new(|| {
     constant(&format!(r"^rgb\({space}{number}{space},{space}{number}{space},{space}{number}{space}\)$"))
 });
 
-/// Letters and symbols of any script; the last of several labels has letters only.
-static HOSTNAME: LazyLock<Regex> = LazyLock::new(|| {
-    let edge = r"[a-zA-Z0-9\p{S}\p{L}]";
-    constant(&format!(
-        r"^({edge}((-?{edge}{{0,62}})?)|({edge}(([a-zA-Z0-9\-\p{{S}}\p{{L}}]{{0,61}}{edge})?)(\.))+([a-zA-Z\p{{L}}]){{2,63}})$"
-    ))
-});
-
 fn hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-fn hostname(text: &str) -> bool {
-    text.len() <= 255 && text.split('.').all(|label| label.len() <= 63) && HOSTNAME.is_match(text)
-}
-
-/// Leading zeros in IPv4 are allowed, as they were in the Go versions these formats were written with.
-fn address(text: &str) -> Option<IpAddr> {
-    if text.contains(':') {
-        return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
-    }
-    let mut octets = [0u8; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        let part = parts.next()?;
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        let digits = part.trim_start_matches('0');
-        *octet = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-    }
-    parts.next().is_none().then(|| IpAddr::V4(Ipv4Addr::from(octets)))
-}
-
-fn cidr(text: &str) -> bool {
-    let Some((host, length)) = text.split_once('/') else { return false };
-    let most = match address(host) {
-        Some(IpAddr::V4(_)) => 32,
-        Some(IpAddr::V6(_)) => 128,
-        None => return false,
-    };
-    !length.is_empty()
-        && length.bytes().all(|b| b.is_ascii_digit())
-        && length.parse::<u32>().is_ok_and(|length| length <= most)
-}
-
-/// 6, 8 or 20 octets: `00:00:5e:00:53:01`, with dashes, or in groups of four digits between dots.
-fn mac(text: &str) -> bool {
-    let groups = |separator: char, digits: usize| {
-        let mut count = 0;
-        let fit = text.split(separator).all(|group| {
-            count += 1;
-            group.len() == digits && hex(group)
-        });
-        fit && matches!(count * digits, 12 | 16 | 40)
-    };
-    text.len() >= 14 && (groups(':', 2) || groups('-', 2) || groups('.', 4))
 }
 
 /// With or without dashes between the groups; the version is the first digit of the third group.
@@ -231,9 +180,7 @@ fn credit_card(text: &str) -> bool {
         13 => starts("4"),
         14 => (starts("30") && third(b'0'..=b'5')) || starts("36") || starts("38"),
         15 => starts("34") || starts("37") || starts("2131") || starts("1800"),
-        16 => {
-            starts("4") || (starts("5") && second(b'1'..=b'5')) || starts("6011") || starts("65") || starts("35")
-        }
+        16 => starts("4") || (starts("5") && second(b'1'..=b'5')) || starts("6011") || starts("65") || starts("35"),
         _ => false,
     };
     let sum: u32 = digits
@@ -263,212 +210,10 @@ fn base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
     let word = |b: &u8| b.is_ascii_alphanumeric() || b"+/".contains(b);
-    !bytes.is_empty() && bytes.len().is_multiple_of(4) && padding <= 2 && bytes[..bytes.len() - padding].iter().all(word)
-}
-
-fn date(text: &str) -> bool {
-    let digits = |range: std::ops::Range<usize>| {
-        let part = text.get(range)?;
-        part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse::<u32>().ok())?
-    };
-    if text.len() != 10 || text.as_bytes()[4] != b'-' || text.as_bytes()[7] != b'-' {
-        return false;
-    }
-    let (Some(year), Some(month), Some(day)) = (digits(0..4), digits(5..7), digits(8..10)) else { return false };
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        2 => 28 + u32::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return false,
-    };
-    (1..=days).contains(&day)
-}
-
-/// A date, a `t` in either case, `hh:mm:ss`, perhaps a fraction, and a zone. The character before the fraction may be any.
-fn date_time(text: &str) -> bool {
-    let mut parts = text.split(['t', 'T']);
-    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
-    let bytes = time.as_bytes();
-    let two = |at: usize, most: &[u8]| {
-        bytes.get(at..at + 2).is_some_and(|part| part.iter().all(u8::is_ascii_digit) && part <= most)
-    };
-    if !date(day) || !(two(0, b"23") && two(3, b"59") && two(6, b"59")) || bytes[2] != b':' || bytes[5] != b':' {
-        return false;
-    }
-    let Some(rest) = time.get(8..) else { return false };
-    let clock = match rest.strip_suffix(['z', 'Z']) {
-        Some(clock) => clock,
-        None => match rest.len().checked_sub(6).filter(|at| rest.is_char_boundary(*at)) {
-            Some(at) => {
-                let (clock, zone) = rest.split_at(at);
-                let zone = zone.as_bytes();
-                let digit = |at: usize| zone[at].is_ascii_digit();
-                if !(b"+-".contains(&zone[0]) && zone[3] == b':' && digit(1) && digit(2) && digit(4) && digit(5)) {
-                    return false;
-                }
-                clock
-            }
-            None => return false,
-        },
-    };
-    let mut fraction = clock.chars();
-    match fraction.next() {
-        None => true,
-        Some(_) => !fraction.as_str().is_empty() && fraction.all(|c| c.is_ascii_digit()),
-    }
-}
-
-/// Go's durations, and words as Scala writes them: `22 ns`, `3 days`. Anything around such a pair is passed over.
-fn duration(text: &str) -> bool {
-    go_duration(text) || worded_duration(text)
-}
-
-fn go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    let mut total = 0f64;
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
-        let (digits, after) = rest.split_at(number);
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_end);
-        let scale = match unit {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return false,
-        };
-        if digits.matches('.').count() > 1 || !digits.bytes().any(|b| b.is_ascii_digit()) {
-            return false;
-        }
-        total += digits.parse::<f64>().unwrap_or_default() * scale;
-        rest = next;
-    }
-    total <= 9_223_372_036_854_775_807.0
-}
-
-fn worded_duration(text: &str) -> bool {
-    const UNITS: [(&[&str], &str); 8] = [
-        (&["ns"], "nano"),
-        (&["us", "µs"], "micro"),
-        (&["ms"], "milli"),
-        (&["s"], "sec"),
-        (&["m"], "min"),
-        (&["h", "hr"], "hour"),
-        (&["d"], "day"),
-        (&["w", "wk"], "week"),
-    ];
-    let mut known = false;
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        rest = &rest[start..];
-        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-        let spaced = after.trim_start_matches(|c: char| c.is_ascii_whitespace());
-        let letters = |c: char| c.is_ascii_alphabetic() || c == 'µ';
-        let (unit, next) = spaced.split_at(spaced.find(|c| !letters(c)).unwrap_or(spaced.len()));
-        rest = if unit.is_empty() { after } else { next };
-        if unit.is_empty() {
-            continue;
-        }
-        if number.parse::<i64>().is_err() {
-            return false;
-        }
-        let unit = unit.to_lowercase();
-        known |= UNITS.iter().any(|(exact, stem)| exact.contains(&unit.as_str()) || unit.starts_with(stem));
-    }
-    known
-}
-
-/// As Go's `url.ParseRequestURI`: absolute, or a path from the root.
-fn uri(text: &str) -> bool {
-    if text.is_empty() || text.bytes().any(|b| b < b' ' || b == 0x7f) {
-        return false;
-    }
-    if text == "*" {
-        return true;
-    }
-    let path_of = |text| str::split(text, '?').next().unwrap_or_default();
-    match scheme(text) {
-        Err(()) => false,
-        Ok(None) => text.starts_with('/') && percent_encoded(path_of(text)),
-        Ok(Some(rest)) => match path_of(rest).strip_prefix("//") {
-            Some(after) => {
-                let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
-                authority_fits(authority) && percent_encoded(path)
-            }
-            None => !rest.starts_with('/') || percent_encoded(path_of(rest)),
-        },
-    }
-}
-
-/// What follows `scheme:`, nothing when there is no scheme, an error when it begins with a colon.
-fn scheme(text: &str) -> Result<Option<&str>, ()> {
-    for (at, c) in text.char_indices() {
-        match c {
-            'a'..='z' | 'A'..='Z' => {}
-            '0'..='9' | '+' | '-' | '.' if at > 0 => {}
-            ':' if at == 0 => return Err(()),
-            ':' => return Ok(Some(&text[at + 1..])),
-            _ => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-fn percent_encoded(text: &str) -> bool {
-    text.split('%').skip(1).all(|part| part.get(..2).is_some_and(hex))
-}
-
-fn authority_fits(authority: &str) -> bool {
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let port_fits = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
-    if let Some(inner) = host.strip_prefix('[') {
-        let Some((address, after)) = inner.split_once(']') else { return false };
-        let address = address.split_once("%25").map_or(address, |(address, _)| address);
-        return address.parse::<Ipv6Addr>().is_ok()
-            && (after.is_empty() || after.strip_prefix(':').is_some_and(port_fits));
-    }
-    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-    let fits = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c);
-    name.chars().all(fits) && percent_encoded(name) && port_fits(port)
-}
-
-/// `a@b.c` or `Name <a@b.c>`, as Go's mail package reads the common forms.
-fn email(text: &str) -> bool {
-    let text = text.trim_matches([' ', '\t']);
-    let address = match text.strip_suffix('>') {
-        Some(named) => match named.rsplit_once('<') {
-            Some((name, address)) if display_name(name.trim()) => address,
-            _ => return false,
-        },
-        None => text,
-    };
-    let Some((local, domain)) = address.rsplit_once('@') else { return false };
-    let quoted = local.len() >= 2 && local.starts_with('"') && local.ends_with('"');
-    (quoted || dot_atom(local)) && (dot_atom(domain) || domain_literal(domain))
-}
-
-fn dot_atom(text: &str) -> bool {
-    let atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii();
-    text.split('.').all(|part| !part.is_empty() && part.chars().all(atom))
-}
-
-fn domain_literal(text: &str) -> bool {
-    text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|inner| address(inner).is_some())
-}
-
-fn display_name(name: &str) -> bool {
-    let quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
-    quoted || name.split([' ', '\t']).filter(|word| !word.is_empty()).all(|word| dot_atom(word.trim_end_matches('.')))
+    !bytes.is_empty()
+        && bytes.len().is_multiple_of(4)
+        && padding <= 2
+        && bytes[..bytes.len() - padding].iter().all(word)
 }
 
 #[cfg(test)]
@@ -484,13 +229,25 @@ mod tests {
                 &["/a/b", "https://a:80/x?y=%zz", "mailto:a@b", "http://[::1]:80/", "*", "//a/b"],
                 &["", "abc", ":a", "http://a b/", "http://a/%zz", "http://[::1", "http://a:x/"],
             ),
-            ("email", &["a@b", "some@example.com", "Name Surname <a@b.c>", "\"x y\"@b"], &["", "a", "@b", "a@", "a@b>", "a b@c"]),
+            (
+                "email",
+                &["a@b", "some@example.com", "Name Surname <a@b.c>", "\"x y\"@b"],
+                &["", "a", "@b", "a@", "a@b>", "a b@c"],
+            ),
             ("hostname", &["a", "example.com", "1a.b.com", "a-b.com"], &["", "-a", "a.b.1", "a..b", "a_b.com"]),
             ("ipv4", &["1.2.3.4", "010.1.1.1", "::ffff:1.2.3.4"], &["1.2.3", "256.1.1.1", "::1", ""]),
             ("ipv6", &["::1", "2001:db8::1", "::ffff:1.2.3.4"], &["1.2.3.4", ":::", ""]),
             ("cidr", &["10.0.0.0/8", "::/0", "10.1.2.3/08"], &["10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/-1"]),
-            ("mac", &["01:02:03:04:05:06", "01-02-03-04-05-06", "0102.0304.0506"], &["01:02:03:04:05", "x", "01:02:03:04:05:0g"]),
-            ("uuid", &["A987FBC9-4BED-3078-CF07-9141BA07C9F3", "a987fbc94bed3078cf079141ba07c9f3"], &["", "a987", "a987fbc9-4bed-3078-cf07-9141ba07c9f3-"]),
+            (
+                "mac",
+                &["01:02:03:04:05:06", "01-02-03-04-05-06", "0102.0304.0506"],
+                &["01:02:03:04:05", "x", "01:02:03:04:05:0g"],
+            ),
+            (
+                "uuid",
+                &["A987FBC9-4BED-3078-CF07-9141BA07C9F3", "a987fbc94bed3078cf079141ba07c9f3"],
+                &["", "a987", "a987fbc9-4bed-3078-cf07-9141ba07c9f3-"],
+            ),
             ("uuid3", &["a987fbc9-4bed-3078-cf07-9141ba07c9f3"], &["a987fbc9-4bed-4078-cf07-9141ba07c9f3"]),
             ("uuid4", &["57b73598-8764-4ad0-a76a-679bb6640eb1"], &["57b73598-8764-4ad0-c76a-679bb6640eb1"]),
             ("uuid5", &["987fbc97-4bed-5078-af07-9141ba07c9f3"], &["987fbc97-4bed-4078-af07-9141ba07c9f3"]),
@@ -508,7 +265,13 @@ mod tests {
             (
                 "date-time",
                 &["2000-01-01T00:00:00Z", "2000-01-01t23:59:59.5+01:00", "2000-01-01T00:00:00,5z"],
-                &["2000-01-01", "2000-01-01T24:00:00Z", "2000-01-01T00:00:00", "2000-01-01T00:00:00.Z", "2000-01-01T00:00Z"],
+                &[
+                    "2000-01-01",
+                    "2000-01-01T24:00:00Z",
+                    "2000-01-01T00:00:00",
+                    "2000-01-01T00:00:00.Z",
+                    "2000-01-01T00:00Z",
+                ],
             ),
         ];
         for (name, good, bad) in cases {
@@ -524,7 +287,8 @@ mod tests {
 
     #[test]
     fn numeric_and_unknown_formats_are_notes_to_readers() {
-        for name in ["int32", "int64", "float", "double", "quantity", "int-or-string", "made-up", "k8s-short-name", ""] {
+        for name in ["int32", "int64", "float", "double", "quantity", "int-or-string", "made-up", "k8s-short-name", ""]
+        {
             assert_eq!(Format::named(name), None);
         }
     }

@@ -13,8 +13,9 @@ pub(super) fn object(map: &Map<String, Value>, node: &Node, path: &Path<'_>, err
     if !node.below.keyed {
         return;
     }
+    let mut at = 0;
     for (name, value) in map {
-        if let Some(property) = node.property(name) {
+        if let Some(property) = node.seek(name, &mut at) {
             self::value(value, property, &path.field(name), errors);
         }
         if let Some(Additional::Typed(inner)) = &node.additional {
@@ -66,8 +67,10 @@ fn keyed(list: &[Value], keys: &[String], path: &Path<'_>, errors: &mut FieldErr
 }
 
 /// Where something comes for the second time; a third time is not told again.
-fn repeated<K: Hash + Eq>(keys: impl ExactSizeIterator<Item = K>) -> Vec<usize> {
-    if keys.len() < 2 {
+fn repeated<K: Hash + Eq>(keys: impl ExactSizeIterator<Item = K> + Clone) -> Vec<usize> {
+    // Most lists are short and fine: compared in place.
+    let fresh = |(at, key): (usize, K)| keys.clone().take(at).all(|earlier| earlier != key);
+    if keys.len() <= 8 && keys.clone().enumerate().all(fresh) {
         return Vec::new();
     }
     let mut seen: HashMap<K, bool> = HashMap::with_capacity(keys.len());

@@ -10,6 +10,7 @@ pub(crate) mod evaluate;
 mod format;
 mod lists;
 mod node;
+mod number;
 mod openapi;
 pub(crate) mod path;
 pub(crate) mod pattern;
@@ -47,20 +48,23 @@ impl Schema {
         Self { root: Node::keeping_all(Kind::Object), props }
     }
 
-    /// An embedded resource that cannot be read at all: the request is bad, not just invalid (400: "… cannot be handled as a …: {error}").
+    /// An embedded resource that cannot be read at all: the request is bad, not just invalid
+    /// (400, "… cannot be handled as a …: {error}").
     pub fn malformed(&self, object: &Map<String, Value>) -> Option<FieldError> {
         embedded::malformed(object, &self.root, &Path::Root)
     }
 
     /// Drops what the schema does not know and returns the paths of it, sorted: `spec.foo`, `spec.list[0].bar`.
-    /// `apiVersion`, `kind` and `metadata` of the object stay as they are; embedded metadata loses what ObjectMeta does not have.
+    /// `apiVersion`, `kind` and `metadata` of the object stay as they are; in embedded resources, metadata loses
+    /// what ObjectMeta does not have.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         prune::prune(&self.root, object)
     }
 
     /// Fills in defaults; nulls that mean nothing are dropped first.
-    pub fn default(&self, object: &mut Map<String, Value>) {
-        default::object(object, &self.root);
+    /// False when defaults would blow the object up beyond reason: it is left half filled then, to be refused.
+    pub fn default(&self, object: &mut Map<String, Value>) -> bool {
+        default::fill(object, &self.root)
     }
 
     /// Everything that is wrong with an object; `old` is the stored one on update.
@@ -86,7 +90,12 @@ impl Schema {
     }
 
     /// What holds between values: lists without repetitions, and rules.
-    fn finish(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>, mut errors: FieldErrors) -> FieldErrors {
+    fn finish(
+        &self,
+        object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        mut errors: FieldErrors,
+    ) -> FieldErrors {
         let repeats = |object| {
             let mut errors = Vec::new();
             lists::object(object, &self.root, &Path::Root, &mut errors);
@@ -134,3 +143,10 @@ fn blocks_rules(error: &FieldError) -> bool {
 pub(crate) fn is_checked(format: &str) -> bool {
     format::Format::named(format).is_some()
 }
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod rule_tests;
+#[cfg(test)]
+mod tests;

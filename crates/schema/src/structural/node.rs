@@ -34,7 +34,9 @@ pub enum ListType {
 #[derive(Debug)]
 pub enum Additional {
     /// `additionalProperties: true`, or `false`, which forbids them but prunes nothing.
-    Untyped { allowed: bool },
+    Untyped {
+        allowed: bool,
+    },
     Typed(Box<Node>),
 }
 
@@ -133,6 +135,23 @@ impl Node {
     pub fn property(&self, name: &str) -> Option<&Node> {
         let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
         Some(&self.properties[at].1)
+    }
+
+    /// As `property`, for names that come in order: `at` remembers where the last one was found.
+    pub(super) fn seek(&self, name: &str, at: &mut usize) -> Option<&Node> {
+        if self.properties.get(*at).is_none_or(|(next, _)| next != name) {
+            *at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        }
+        *at += 1;
+        Some(&self.properties[*at - 1].1)
+    }
+
+    /// As `field`, for names that come in order.
+    pub(super) fn seek_field(&self, name: &str, at: &mut usize) -> Option<&Node> {
+        self.seek(name, at).or(match &self.additional {
+            Some(Additional::Typed(node)) => Some(node),
+            _ => None,
+        })
     }
 
     pub fn additional(&self) -> Option<&Additional> {

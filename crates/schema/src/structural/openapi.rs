@@ -106,7 +106,8 @@ fn unfold(props: Props<'_>, schema: &mut Map<String, Value>) {
         return;
     }
     let either = json!([{"type": "integer"}, {"type": "string"}]);
-    let in_all_of = |schema: &Map<String, Value>| schema.get("allOf").and_then(|all| all.get(0)?.get("anyOf")) == Some(&either);
+    let in_all_of =
+        |schema: &Map<String, Value>| schema.get("allOf").and_then(|all| all.get(0)?.get("anyOf")) == Some(&either);
     match schema.get("anyOf") {
         Some(any) if *any == either => {}
         _ if in_all_of(schema) => {}

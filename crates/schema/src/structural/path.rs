@@ -41,7 +41,7 @@ impl<'a> Path<'a> {
             Path::Key(parent, name) if !dotted => {
                 parent.write(out, dotted);
                 out.push('[');
-                out.push_str(name);
+                out.push_str(clipped(name));
                 out.push(']');
             }
             Path::Field(parent, name) | Path::Key(parent, name) => {
@@ -49,7 +49,7 @@ impl<'a> Path<'a> {
                 if !out.is_empty() {
                     out.push('.');
                 }
-                out.push_str(name);
+                out.push_str(clipped(name));
             }
             Path::Index(parent, at) => {
                 parent.write(out, dotted);
@@ -59,6 +59,11 @@ impl<'a> Path<'a> {
             }
         }
     }
+}
+
+/// Names may be as long as a request; many errors below one of them must not multiply that.
+fn clipped(name: &str) -> &str {
+    &name[..name.floor_char_boundary(512)]
 }
 
 impl fmt::Display for Path<'_> {

@@ -1,4 +1,5 @@
-//! A JSONSchemaProps value, read field by field. Values of the wrong type count as absent: the CRD was decoded before.
+//! A JSONSchemaProps value, or any other part of a CRD, read field by field.
+//! Values of the wrong type count as absent: the CRD was decoded before.
 
 use serde_json::{Map, Value};
 
@@ -56,12 +57,12 @@ impl<'a> Props<'a> {
         self.values(name).iter().filter_map(Value::as_str).collect()
     }
 
-    /// The schemas of `allOf`, `anyOf` or `oneOf`.
-    pub fn schemas(self, name: &str) -> Vec<Self> {
+    /// The objects in a list: the schemas of `allOf`, the versions of a CRD.
+    pub fn parts(self, name: &str) -> Vec<Self> {
         self.values(name).iter().filter_map(Self::of).collect()
     }
 
-    pub fn schema(self, name: &str) -> Option<Self> {
+    pub fn part(self, name: &str) -> Option<Self> {
         self.get(name).and_then(Self::of)
     }
 
@@ -72,7 +73,7 @@ impl<'a> Props<'a> {
     }
 
     pub fn property(self, name: &str) -> Option<Self> {
-        self.schema("properties")?.schema(name)
+        self.part("properties")?.part(name)
     }
 
     pub fn items(self) -> Option<Items<'a>> {
@@ -138,10 +139,10 @@ impl<'a> Props<'a> {
             None => {}
         }
         for name in ["allOf", "anyOf", "oneOf"] {
-            out.extend(self.schemas(name));
+            out.extend(self.parts(name));
         }
         for name in ["not", "additionalProperties", "additionalItems"] {
-            out.extend(self.schema(name));
+            out.extend(self.part(name));
         }
         for name in ["properties", "patternProperties", "definitions", "dependencies"] {
             out.extend(self.named(name).map(|(_, props)| props));

@@ -46,16 +46,24 @@ impl Pruner {
         }
     }
 
-    fn object(&mut self, map: &mut Map<String, Value>, node: Option<&Node>, resource: bool, keep: bool, path: &Path<'_>) {
+    fn object(
+        &mut self,
+        map: &mut Map<String, Value>,
+        node: Option<&Node>,
+        resource: bool,
+        keep: bool,
+        path: &Path<'_>,
+    ) {
         if resource && self.coerce && !path.is_root() {
             embedded::coerce(map, path, &mut self.told);
         }
+        let mut at = 0;
         map.retain(|name, value| {
             if resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                 return true;
             }
             let here = path.field(name);
-            if let Some(property) = node.and_then(|node| node.property(name)) {
+            if let Some(property) = node.and_then(|node| node.seek(name, &mut at)) {
                 self.value(value, Some(property), false, &here);
                 return true;
             }

@@ -13,7 +13,8 @@ use crate::crd::field_path;
 pub(crate) struct Rule {
     pub program: Program,
     pub optional_old: bool,
-    pub message_expression: Option<Program>,
+    /// Makes the message, with its text.
+    pub message_expression: Option<(Program, String)>,
     /// The fixed message, or "failed rule: …".
     pub message: String,
     /// The message or the rule itself, as errors of evaluation name it.
@@ -71,7 +72,7 @@ pub(crate) fn compile(rule: Props<'_>, owner: Props<'_>, decl: &Decl) -> Option<
     let expression = rule.text("messageExpression");
     if !expression.is_empty() {
         match Program::compile(expression, decl, old, Output::String) {
-            Ok(program) => compiled.message_expression = Some(program),
+            Ok(program) => compiled.message_expression = Some((program, expression.to_owned())),
             Err(error) => return Some(Err(Fault::Message(Box::new(compiled), message_fault(&error)))),
         }
     }
@@ -114,9 +115,7 @@ pub(crate) fn declare(props: Props<'_>, resource: bool) -> Option<Decl> {
             Decl::List { element: Box::new(declare(item, item.embedded())?), max: max("maxItems"), identity }
         }
         "object" => match props.additional_schema() {
-            Some(value) => {
-                Decl::Map { value: Box::new(declare(value, value.embedded())?), max: max("maxProperties") }
-            }
+            Some(value) => Decl::Map { value: Box::new(declare(value, value.embedded())?), max: max("maxProperties") },
             None => object(props, resource),
         },
         "string" => match props.text("format") {
@@ -173,20 +172,4 @@ fn declares_meta(props: Props<'_>) -> bool {
 
 fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
-}
-
-/// How few bytes of JSON a value takes: bounds how many of them fit a request.
-pub(crate) fn smallest(decl: &Decl) -> u64 {
-    match decl {
-        Decl::Dyn | Decl::IntOrString { .. } | Decl::Null | Decl::Int | Decl::Double => 1,
-        Decl::Bool => 4,
-        Decl::String { .. } | Decl::Enum { .. } | Decl::Bytes { .. } | Decl::List { .. } | Decl::Map { .. } => 2,
-        Decl::Duration => 3,
-        Decl::Date => 12,
-        Decl::Timestamp => 21,
-        Decl::Object { fields, required } => {
-            let own = |name: &String| fields.get(name).map_or(0, |field| name.len() as u64 + smallest(field) + 4);
-            2 + required.iter().map(own).sum::<u64>()
-        }
-    }
 }

@@ -1,0 +1,192 @@
+//! Where a pod may run: tolerations, affinity, spreading.
+
+use crate::kinds::check::{At, label_selector, label_values, named, requirement_values};
+use meta::{FieldError, FieldErrors, name};
+
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// The tolerations in `spec`.
+pub fn tolerations(spec: &At<'_>, errors: &mut FieldErrors) {
+    for at in spec.items("tolerations") {
+        at.named("key", name::qualified_name, errors);
+        let (operator, value) = (at.text("operator"), at.text("value"));
+        if at.text("key").is_empty() && operator != "Exists" {
+            let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            errors.push(FieldError::invalid(at.field("operator"), operator, why));
+        }
+        if at.has("tolerationSeconds") && at.text("effect") != "NoExecute" {
+            let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.push(FieldError::invalid(at.field("effect"), at.text("effect"), why));
+        }
+        match operator {
+            "" | "Equal" => {
+                let wrong = name::label_value(value);
+                if !wrong.is_empty() {
+                    errors.push(FieldError::invalid(at.field("operator"), value, wrong.join(";")));
+                }
+            }
+            "Exists" if !value.is_empty() => {
+                let why = "value must be empty when `operator` is 'Exists'";
+                errors.push(FieldError::invalid(at.field("operator"), value, why));
+            }
+            "Exists" => {}
+            _ => at.one_of("operator", &["Equal", "Exists"], errors),
+        }
+        at.one_of("effect", EFFECTS, errors);
+    }
+}
+
+pub fn affinity(spec: &At<'_>, errors: &mut FieldErrors) {
+    let Some(affinity) = spec.child("affinity") else { return };
+    if let Some(node) = affinity.child("nodeAffinity") {
+        if let Some(required) = node.child(REQUIRED) {
+            node_selector(&required, errors);
+        }
+        for preferred in node.items(PREFERRED) {
+            weight(&preferred, errors);
+            node_selector_term(&preferred.part("preference"), false, errors);
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.child(kind) else { continue };
+        for term in pods.items(REQUIRED) {
+            pod_affinity_term(&term, errors);
+        }
+        for preferred in pods.items(PREFERRED) {
+            weight(&preferred, errors);
+            pod_affinity_term(&preferred.part("podAffinityTerm"), errors);
+        }
+    }
+}
+
+fn weight(at: &At<'_>, errors: &mut FieldErrors) {
+    if at.int("weight").is_some_and(|weight| !(1..=100).contains(&weight)) {
+        at.invalid("weight", "must be in the range 1-100", errors);
+    }
+}
+
+pub fn node_selector(at: &At<'_>, errors: &mut FieldErrors) {
+    if at.list("nodeSelectorTerms").is_empty() {
+        let why = "must have at least one node selector term";
+        errors.push(FieldError::required(at.field("nodeSelectorTerms"), why));
+    }
+    for term in at.items("nodeSelectorTerms") {
+        node_selector_term(&term, true, errors);
+    }
+}
+
+fn node_selector_term(term: &At<'_>, strict: bool, errors: &mut FieldErrors) {
+    for requirement in term.items("matchExpressions") {
+        match requirement.text("operator") {
+            "Gt" | "Lt" => {
+                if requirement.list("values").len() != 1 {
+                    let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                    errors.push(FieldError::required(requirement.field("values"), why));
+                }
+            }
+            _ => requirement_values(&requirement, errors),
+        }
+        named(&requirement.field("key"), requirement.text("key"), name::qualified_name, errors);
+        if strict {
+            label_values(&requirement, errors);
+        }
+    }
+    for requirement in term.items("matchFields") {
+        node_field(&requirement, errors);
+    }
+}
+
+/// Nodes can be chosen by one field: their name.
+fn node_field(requirement: &At<'_>, errors: &mut FieldErrors) {
+    match requirement.text("operator") {
+        "In" | "NotIn" => {
+            if requirement.list("values").len() != 1 {
+                let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                errors.push(FieldError::required(requirement.field("values"), why));
+            }
+        }
+        operator => {
+            let why = "not a valid selector operator";
+            errors.push(FieldError::invalid(requirement.field("operator"), operator, why));
+        }
+    }
+    match requirement.text("key") {
+        "metadata.name" => {
+            for (i, value) in requirement.texts("values").enumerate() {
+                named(&format!("{}[{i}]", requirement.field("values")), value, name::dns1123_subdomain, errors);
+            }
+        }
+        key => errors.push(FieldError::invalid(requirement.field("key"), key, "not a valid field selector key")),
+    }
+}
+
+fn pod_affinity_term(at: &At<'_>, errors: &mut FieldErrors) {
+    for selector in ["labelSelector", "namespaceSelector"] {
+        if let Some(selector) = at.child(selector) {
+            label_selector(&selector, errors);
+        }
+    }
+    for namespace in at.texts("namespaces") {
+        named(&at.field("namespace"), namespace, name::dns1123_label, errors);
+    }
+    for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
+        label_keys(at, keys, errors);
+    }
+    let key = at.text("topologyKey");
+    if key.is_empty() {
+        errors.push(FieldError::required(at.field("topologyKey"), "can not be empty"));
+    }
+    named(&at.field("topologyKey"), key, name::qualified_name, errors);
+}
+
+fn label_keys(at: &At<'_>, keys: &str, errors: &mut FieldErrors) {
+    if at.list(keys).is_empty() {
+        return;
+    }
+    if !at.has("labelSelector") {
+        at.forbidden(keys, "must not be specified when labelSelector is not set", errors);
+        return;
+    }
+    for (i, key) in at.texts(keys).enumerate() {
+        named(&format!("{}[{i}]", at.field(keys)), key, name::qualified_name, errors);
+    }
+}
+
+pub fn spreading(spec: &At<'_>, errors: &mut FieldErrors) {
+    const ACTIONS: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
+    let same =
+        |a: &At<'_>, b: &At<'_>| ["topologyKey", "whenUnsatisfiable"].into_iter().all(|key| a.text(key) == b.text(key));
+    for (i, at) in spec.items("topologySpreadConstraints").enumerate() {
+        let (key, action) = (at.text("topologyKey"), at.text("whenUnsatisfiable"));
+        positive(&at, "maxSkew", errors);
+        if key.is_empty() {
+            errors.push(FieldError::required(at.field("topologyKey"), "can not be empty"));
+        }
+        at.one_of("whenUnsatisfiable", ACTIONS, errors);
+        if spec.items("topologySpreadConstraints").skip(i + 1).any(|other| same(&at, &other)) {
+            let field = at.field("{topologyKey, whenUnsatisfiable}");
+            errors.push(FieldError::duplicate(field, format!("{{{key}, {action}}}")));
+        }
+        if at.has("minDomains") {
+            positive(&at, "minDomains", errors);
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                at.invalid("minDomains", why, errors);
+            }
+        }
+        at.one_of("nodeAffinityPolicy", &["Honor", "Ignore"], errors);
+        at.one_of("nodeTaintsPolicy", &["Honor", "Ignore"], errors);
+        label_keys(&at, "matchLabelKeys", errors);
+        if let Some(selector) = at.child("labelSelector") {
+            label_selector(&selector, errors);
+        }
+    }
+}
+
+fn positive(at: &At<'_>, name: &str, errors: &mut FieldErrors) {
+    if at.int(name).is_some_and(|n| n <= 0) {
+        at.invalid(name, "must be greater than zero", errors);
+    }
+}

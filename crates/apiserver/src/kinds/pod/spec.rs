@@ -1,0 +1,246 @@
+//! The rules of a PodSpec, in a pod or in a template.
+
+use super::container::{self, ID, Pod, is_id};
+use super::{scheduling, volume};
+use crate::kinds::check::{At, ip, named};
+use meta::{FieldError, FieldErrors, Object, name};
+use serde_json::{Map, Value};
+
+/// The rules of a pod.
+pub fn validate(object: &Object) -> FieldErrors {
+    let mut errors = Vec::new();
+    let root = At::root("", &object.0);
+    let spec = root.part("spec");
+    pod_spec(&spec, object.name(), &mut errors);
+    if spec.text("serviceAccountName").is_empty() {
+        for volume in spec.items("volumes") {
+            let projected = volume.part("projected");
+            for source in projected.items("sources").filter(|source| source.has("serviceAccountToken")) {
+                let why = "must not be specified when serviceAccountName is not set";
+                source.forbidden("serviceAccountToken", why, &mut errors);
+            }
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        spec.items(list).for_each(|at| container::whitespace(&at, &mut errors));
+    }
+    errors
+}
+
+/// The rules of a PodTemplateSpec at `path`.
+pub fn validate_template(path: &str, template: &Map<String, Value>) -> FieldErrors {
+    let mut errors = Vec::new();
+    let at = At::root(path, template);
+    let metadata = at.part("metadata");
+    // Told without `metadata`: so does Kubernetes.
+    At::root(path, metadata.map).labels("labels", &mut errors);
+    for (key, _) in metadata.entries("annotations") {
+        let wrong = name::qualified_name(&key.to_lowercase());
+        errors.extend(wrong.into_iter().map(|why| FieldError::invalid(at.field("annotations"), key, why)));
+    }
+    let spec = at.part("spec");
+    pod_spec(&spec, "", &mut errors);
+    if spec.has("ephemeralContainers") {
+        spec.forbidden("ephemeralContainers", "ephemeral containers not allowed in pod template", &mut errors);
+    }
+    errors
+}
+
+/// `pod_name` is empty in a template.
+fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
+    let volumes = volume::volumes(spec, pod_name, errors);
+    let claims: Vec<&str> = spec.items("resourceClaims").map(|claim| claim.text("name")).collect();
+    resource_claims(spec, errors);
+    let pod = Pod {
+        volumes: &volumes,
+        claims: &claims,
+        grace: spec.int("terminationGracePeriodSeconds"),
+        restart: spec.text("restartPolicy"),
+        host_users: spec.value("hostUsers") != &Value::Bool(false),
+        os: spec.part("os").text("name"),
+    };
+    container::containers(spec, &pod, errors);
+    container::init_containers(spec, &pod, errors);
+    container::ephemeral_containers(spec, &pod, errors);
+    host_network(spec, !pod_name.is_empty(), errors);
+    spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"], errors);
+    spec.one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
+    spec.labels("nodeSelector", errors);
+    security_context(spec, errors);
+    scheduling::affinity(spec, errors);
+    dns_config(spec, errors);
+    for gate in spec.items("readinessGates") {
+        named(&gate.field("conditionType"), gate.text("conditionType"), name::qualified_name, errors);
+    }
+    scheduling_gates(spec, errors);
+    scheduling::spreading(spec, errors);
+    host_users(spec, errors);
+    spec.named("serviceAccountName", name::dns1123_subdomain, errors);
+    spec.named("nodeName", name::dns1123_subdomain, errors);
+    if spec.int("activeDeadlineSeconds").is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
+        spec.invalid("activeDeadlineSeconds", "must be between 1 and 2147483647, inclusive", errors);
+    }
+    spec.named("hostname", name::dns1123_label, errors);
+    spec.named("subdomain", name::dns1123_label, errors);
+    scheduling::tolerations(spec, errors);
+    for alias in spec.items("hostAliases") {
+        named(&alias.field("ip"), alias.text("ip"), ip, errors);
+        for (i, hostname) in alias.texts("hostnames").enumerate() {
+            named(&format!("{}[{i}]", alias.field("hostnames")), hostname, name::dns1123_subdomain, errors);
+        }
+    }
+    spec.named("priorityClassName", name::dns1123_subdomain, errors);
+    spec.named("runtimeClassName", name::dns1123_subdomain, errors);
+    spec.one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"], errors);
+    spec.part("os").one_of("name", &["linux", "windows"], errors);
+}
+
+fn resource_claims(spec: &At<'_>, errors: &mut FieldErrors) {
+    for (i, claim) in spec.items("resourceClaims").enumerate() {
+        let name = claim.text("name");
+        if claim.required("name", errors) {
+            if spec.items("resourceClaims").take(i).any(|other| other.text("name") == name) {
+                errors.push(FieldError::duplicate(claim.field("name"), name));
+            }
+            claim.named("name", name::dns1123_label, errors);
+        }
+        let why = match (claim.has("resourceClaimName"), claim.has("resourceClaimTemplateName")) {
+            (true, true) => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => continue,
+        };
+        errors.push(FieldError::invalid(claim.path(), Value::Object(claim.map.clone()), why));
+    }
+}
+
+fn host_network(spec: &At<'_>, is_pod: bool, errors: &mut FieldErrors) {
+    if !spec.flag("hostNetwork") {
+        return;
+    }
+    for container in spec.items("containers") {
+        for port in container.items("ports") {
+            let (host, inner) =
+                (port.int("hostPort").unwrap_or_default(), port.int("containerPort").unwrap_or_default());
+            if (is_pod || host != 0) && host != inner {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(FieldError::invalid(port.field("hostPort"), host, why));
+            }
+        }
+    }
+}
+
+fn security_context(spec: &At<'_>, errors: &mut FieldErrors) {
+    let Some(at) = spec.child("securityContext") else { return };
+    for field in ["fsGroup", "runAsUser", "runAsGroup"] {
+        if at.int(field).is_some_and(|id| !is_id(id)) {
+            at.invalid(field, ID, errors);
+        }
+    }
+    for (i, group) in at.list("supplementalGroups").iter().enumerate() {
+        if group.as_i64().is_some_and(|id| !is_id(id)) {
+            errors.push(FieldError::invalid(format!("{}[{i}]", at.field("supplementalGroups")), group.clone(), ID));
+        }
+    }
+    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
+        let why = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.push(FieldError::invalid(at.field("shareProcessNamespace"), true, why));
+    }
+    sysctls(spec, &at, errors);
+    at.one_of("fsGroupChangePolicy", &["Always", "OnRootMismatch"], errors);
+    container::seccomp(&at, errors);
+    at.one_of("supplementalGroupsPolicy", &["Merge", "Strict"], errors);
+}
+
+fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
+    const RULE: &str = "must have at most 253 characters and match regex \
+        ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+    for (i, sysctl) in at.items("sysctls").enumerate() {
+        let name = sysctl.text("name");
+        let word = |part: &str| {
+            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+            !part.is_empty() && part.bytes().all(inner) && !part.starts_with(['-', '_']) && !part.ends_with(['-', '_'])
+        };
+        if !sysctl.required("name", errors) {
+            continue;
+        }
+        if name.len() > 253 || !name.split(['.', '/']).all(word) {
+            sysctl.invalid("name", RULE, errors);
+        } else if at.items("sysctls").take(i).any(|other| other.text("name") == name) {
+            errors.push(FieldError::duplicate(sysctl.field("name"), name));
+        }
+        if spec.flag("hostNetwork") && name.starts_with("net.") {
+            sysctl.invalid("name", "may not be specified when 'hostNetwork' is true", errors);
+        }
+    }
+}
+
+fn dns_config(spec: &At<'_>, errors: &mut FieldErrors) {
+    let none = spec.text("dnsPolicy") == "None";
+    let Some(at) = spec.child("dnsConfig") else {
+        if none {
+            let why = "must provide `dnsConfig` when `dnsPolicy` is None";
+            errors.push(FieldError::required(spec.field("dnsConfig"), why));
+        }
+        return;
+    };
+    let servers = at.list("nameservers");
+    if none && servers.is_empty() {
+        let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.push(FieldError::required(at.field("nameservers"), why));
+        return;
+    }
+    if servers.len() > 3 {
+        at.invalid("nameservers", "must not have more than 3 nameservers", errors);
+    }
+    for (i, server) in at.texts("nameservers").enumerate() {
+        named(&format!("{}[{i}]", at.field("nameservers")), server, ip, errors);
+    }
+    if at.list("searches").len() > 32 {
+        at.invalid("searches", "must not have more than 32 search paths", errors);
+    }
+    if at.texts("searches").map(|search| search.len() + 1).sum::<usize>() > 2049 {
+        let why = "must not have more than 2048 characters (including spaces) in the search list";
+        at.invalid("searches", why, errors);
+    }
+    for (i, search) in at.texts("searches").enumerate().filter(|(_, search)| *search != ".") {
+        let search = search.strip_suffix('.').unwrap_or(search);
+        named(&format!("{}[{i}]", at.field("searches")), search, search_path, errors);
+    }
+    for option in at.items("options").filter(|option| option.text("name").is_empty()) {
+        errors.push(FieldError::required(option.path(), "must not be empty"));
+    }
+}
+
+/// A DNS name in which labels may begin with an underscore.
+fn search_path(value: &str) -> Vec<String> {
+    let wrong = name::dns1123_subdomain(&value.replace('_', "a"));
+    if wrong.is_empty() {
+        return wrong;
+    }
+    vec![
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must \
+         start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+         '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"
+            .to_owned(),
+    ]
+}
+
+fn scheduling_gates(spec: &At<'_>, errors: &mut FieldErrors) {
+    for (i, gate) in spec.items("schedulingGates").enumerate() {
+        let name = gate.text("name");
+        named(&gate.path(), name, name::qualified_name, errors);
+        if spec.items("schedulingGates").take(i).any(|other| other.text("name") == name) {
+            errors.push(FieldError::duplicate(gate.path(), name));
+        }
+    }
+}
+
+fn host_users(spec: &At<'_>, errors: &mut FieldErrors) {
+    if spec.value("hostUsers") == &Value::Bool(false) {
+        for (flag, told) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+            if spec.flag(flag) {
+                spec.forbidden(told, "when `hostUsers` is false", errors);
+            }
+        }
+    }
+}
