@@ -127,9 +127,18 @@ fn is_time(text: &str) -> bool {
         && !text.starts_with("2020")
 }
 
+/// A uuid may stand in a selector or within quotes.
+fn mask_uuids(text: &str) -> String {
+    let mut masked = text.to_owned();
+    while let Some(at) = (0..masked.len()).find(|at| masked.get(*at..at + 36).is_some_and(is_uuid)) {
+        masked.replace_range(at..at + 36, "<uid>");
+    }
+    masked
+}
+
 /// Masks saved values, uuids and revisions within prose.
 fn mask_text(text: &str, saved: &Saved) -> String {
-    let mut masked = mask_object(text);
+    let mut masked = mask_uuids(&mask_object(text));
     for (name, value) in saved.iter().filter(|(_, value)| !value.bytes().all(|b| b.is_ascii_digit())) {
         if value.len() > 2 {
             masked = masked.replace(value.as_str(), &format!("<{name}>"));
@@ -140,9 +149,7 @@ fn mask_text(text: &str, saved: &Saved) -> String {
     let about_revisions = lower.contains("resource version") || lower.contains("resourceversion");
     for word in masked.split(' ') {
         let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        if is_uuid(bare) {
-            words.push(word.replace(bare, "<uid>"));
-        } else if about_revisions && bare.len() > 1 && bare.bytes().all(|b| b.is_ascii_digit()) {
+        if about_revisions && bare.len() > 1 && bare.bytes().all(|b| b.is_ascii_digit()) {
             words.push(word.replace(bare, "<revision>"));
         } else {
             words.push(word.to_owned());

@@ -133,6 +133,14 @@ impl Peer {
                     format!("--token-auth-file={dir}/tokens.csv"),
                     "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                 ];
+                // As kube-apiserver does by itself, and without what its controller manager would add.
+                let alike = [
+                    "--anonymous-auth=true",
+                    "--service-account-issuer=https://kubernetes.default.svc",
+                    "--controllers=-serviceaccount,-root-ca",
+                ];
+                let stated = |flag: &str| self.arguments.iter().any(|a| a.split('=').next() == flag.split('=').next());
+                arguments.extend(alike.into_iter().filter(|flag| !stated(flag)).map(str::to_owned));
                 arguments.extend(self.arguments.iter().cloned());
                 let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;
                 processes.push(spawn("muster", &binary, &arguments, &self.dir)?);

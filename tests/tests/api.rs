@@ -3,6 +3,8 @@
 
 #[path = "api/apply.rs"]
 mod apply;
+#[path = "api/cluster.rs"]
+mod cluster;
 #[path = "api/concurrency.rs"]
 mod concurrency;
 #[path = "api/custom.rs"]
@@ -25,11 +27,14 @@ mod lists;
 mod objects;
 #[path = "api/watches.rs"]
 mod watches;
+#[path = "api/workloads.rs"]
+mod workloads;
 
 fn main() {
     muster_tests::runner::main(
         [
             apply::cases(),
+            cluster::cases(),
             concurrency::cases(),
             custom::cases(),
             definitions::cases(),
@@ -41,6 +46,7 @@ fn main() {
             lists::cases(),
             objects::cases(),
             watches::cases(),
+            workloads::cases(),
         ]
         .concat(),
     );

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 fn main() {
     let mut cases: Vec<Case> = cases![hostile: malformed_json, deep_json, numbers_and_strings, duplicate_keys, yaml_aliases, odd_yaml, large_bodies,
         endless_chunked_body, slow_headers, slow_body, many_headers, huge_header, broken_http, broken_http2, hostile_names, hostile_paths, hostile_queries,
-        wrong_media_types, broken_protobuf, gzip_bomb, hostile_patches, many_idle_connections, half_closed_requests, random_bytes_never_break_it];
+        wrong_media_types, broken_protobuf, gzip_bomb, hostile_patches, many_idle_connections, half_closed_requests, random_bytes_never_break_it, wide_pods];
     if !std::env::var("MUSTER_TEST_PEERS").is_ok_and(|peers| peers == "kubernetes") {
         cases.iter_mut().for_each(|case| case.on = On::MusterOnly);
     }
@@ -796,4 +796,42 @@ async fn random_bytes_never_break_it(peer: &Peer) {
         );
     }
     assert_eq!(peer.panic_in_log(), None);
+}
+
+/// Lists as long as a body can hold: the rules must not compare everything with everything.
+async fn wide_pods(peer: &Peer) {
+    let many = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+    let numbered = |item: &str, count: usize| {
+        let all: Vec<String> = (0..count).map(|i| item.replace('#', &i.to_string())).collect();
+        format!("[{}]", all.join(","))
+    };
+    let container = |fields: String| format!("\"containers\":[{{\"name\":\"c\",\"image\":\"x\",{fields}}}]");
+    for spec in [
+        format!("\"containers\":{}", many("{\"name\":\"a\",\"image\":\"x\"}", 60_000)),
+        format!("\"tolerations\":{}", many("{\"operator\":\"Exists\"}", 80_000)),
+        format!("\"schedulingGates\":{}", numbered("{\"name\":\"g#\"}", 100_000)),
+        format!(
+            "\"topologySpreadConstraints\":{}",
+            numbered("{\"maxSkew\":1,\"topologyKey\":\"k#\",\"whenUnsatisfiable\":\"DoNotSchedule\"}", 25_000)
+        ),
+        format!("\"resourceClaims\":{}", numbered("{\"name\":\"c#\"}", 100_000)),
+        format!("\"securityContext\":{{\"sysctls\":{}}}", numbered("{\"name\":\"s#\",\"value\":\"\"}", 60_000)),
+        format!(
+            "\"volumes\":{},{}",
+            numbered("{\"name\":\"v#\"}", 40_000),
+            container(format!("\"volumeMounts\":{}", numbered("{\"name\":\"v#\",\"mountPath\":\"/#\"}", 40_000)))
+        ),
+        container(format!("\"ports\":{}", many("{\"containerPort\":80}", 100_000))),
+        container(format!("\"env\":{}", many("{\"name\":\"A\"}", 150_000))),
+        container(format!("\"envFrom\":{}", many("{}", 500_000))),
+    ] {
+        let body = format!("{{\"metadata\":{{\"name\":\"wide\"}},\"spec\":{{{spec}}}}}");
+        assert!(body.len() < 3 << 20, "{}", body.len());
+        let answer = peer.call("POST", "/api/v1/namespaces/default/pods").body(body).send().await;
+        assert!(matches!(answer.status, 201 | 413 | 422), "{}: {:.300}", answer.status, answer.text());
+        peer.delete("/api/v1/namespaces/default/pods/wide").await;
+    }
+    let ports = numbered("{\"port\":1,\"name\":\"p#\"}", 80_000);
+    let body = format!("{{\"metadata\":{{\"name\":\"wide\"}},\"spec\":{{\"type\":\"NodePort\",\"ports\":{ports}}}}}");
+    refused(&peer.call("POST", "/api/v1/namespaces/default/services").body(body).send().await);
 }

@@ -84,6 +84,10 @@ pub enum AuditError {
 pub struct Entry<'a> {
     pub request_id: &'a str,
     pub user: &'a User,
+    /// Whom the user acted as.
+    pub acting_as: Option<&'a User>,
+    /// Which binding allowed it, or what was wrong with those that might have.
+    pub reason: &'a str,
     pub source: Option<SocketAddr>,
     pub verb: &'a str,
     pub group: &'a str,
@@ -279,6 +283,12 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     groups: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
+    impersonated_user: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    impersonated_groups: &'a [String],
+    #[serde(rename = "authorization.k8s.io/reason", skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<SocketAddr>,
     verb: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -304,7 +314,10 @@ impl<'a> Line<'a> {
             time: Time(jiff::Timestamp::now()),
             request_id: shortened(entry.request_id, MAX_TEXT),
             user: shortened(&entry.user.name, MAX_TEXT),
-            groups: &entry.user.groups[..entry.user.groups.len().min(32)],
+            groups: some_groups(entry.user),
+            impersonated_user: entry.acting_as.map(|user| shortened(&user.name, MAX_TEXT)),
+            impersonated_groups: entry.acting_as.map(some_groups).unwrap_or_default(),
+            reason: shortened(entry.reason, MAX_TEXT),
             source: entry.source,
             verb: shortened(entry.verb, MAX_TEXT),
             group: shortened(entry.group, MAX_TEXT),
@@ -318,6 +331,10 @@ impl<'a> Line<'a> {
             latency_micros: u64::try_from(entry.latency.as_micros()).unwrap_or(u64::MAX),
         }
     }
+}
+
+fn some_groups(user: &User) -> &[String] {
+    &user.groups[..user.groups.len().min(32)]
 }
 
 struct Time(jiff::Timestamp);

@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt;
 const CHUNK: usize = 256 * 1024;
 
 impl Inner {
-    pub(crate) async fn backup(&self, _: &Authorized) -> Result<Response<Body>, Status> {
+    pub(crate) async fn backup(&self, _: &Authorized<'_>) -> Result<Response<Body>, Status> {
         // A folder of our own: nobody else reads the copy, and nobody can have put a link in its place.
         let folder = std::env::temp_dir().join(format!("muster-backup-{}", self.uid()));
         DirBuilder::new().mode(0o700).create(&folder).map_err(Status::internal)?;

@@ -97,7 +97,7 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
 impl Inner {
     pub(crate) fn discover(
         &self,
-        _: &Authorized,
+        _: &Authorized<'_>,
         path: &[&str],
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Status> {

@@ -1,9 +1,11 @@
 //! The Kubernetes API as one service: negotiation, discovery, verbs, watch, garbage collection, and the listeners that serve it.
 
+mod access;
 mod actions;
 pub mod audit;
 mod backup;
 mod body;
+mod bootstrap;
 mod connect;
 mod decode;
 mod definitions;
@@ -64,6 +66,20 @@ pub struct Options {
     pub service_node_ports: RangeInclusive<u16>,
     /// Where others reach this server.
     pub advertise: Option<SocketAddr>,
+    /// Where clients reach us, e.g. `https://10.0.0.1:6443`; empty when only we know.
+    pub public_url: String,
+    /// The authority clients shall trust, in PEM form; published in every namespace.
+    pub root_ca: Option<String>,
+    pub controllers: Controllers,
+}
+
+/// What is made by itself in every namespace; a kube-apiserver alone makes none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// The `default` service account, and the tokens in Secrets made for accounts.
+    pub service_accounts: bool,
+    /// The ConfigMap `kube-root-ca.crt`.
+    pub root_ca: bool,
 }
 
 impl Options {
@@ -79,6 +95,9 @@ impl Options {
             service_range: ServiceRange::default(),
             service_node_ports: 30000..=32767,
             advertise: None,
+            public_url: String::new(),
+            root_ca: None,
+            controllers: Controllers { service_accounts: true, root_ca: true },
         }
     }
 }
@@ -127,6 +146,7 @@ impl Api {
             turns: tokio::sync::Mutex::new(()),
             stop,
         };
+        access::connect(&inner);
         Self { inner: Arc::new(inner) }
     }
 
@@ -134,9 +154,13 @@ impl Api {
     pub async fn run_controllers(&self) -> Result<(), Status> {
         let stop = self.inner.stop.clone();
         namespaces::ensure_system(&self.inner).await?;
+        access::bootstrap::reconcile(&self.inner).await?;
+        bootstrap::priority_classes(&self.inner).await?;
         services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
+        tasks.spawn(access::aggregate::run(self.clone(), stop.clone()));
+        tasks.spawn(access::accounts::run(self.clone(), stop.clone()));
         tasks.spawn(definitions::run(self.clone(), stop.clone()));
         tasks.spawn(namespaces::run(self.clone(), stop.clone()));
         tasks.spawn(garbage::run(self.clone(), stop.clone()));

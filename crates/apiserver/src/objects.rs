@@ -117,8 +117,8 @@ impl Inner {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
+        let _turn = self.turn(kind).await?;
         let (mut owned, mut owners) = (Some(owned), Vec::new());
-        let _turn = self.turn(kind).await;
         for attempt in 1.. {
             if generated {
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
@@ -129,7 +129,11 @@ impl Inner {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 kind.default(&mut object);
+                // What admission adds is nobody's.
                 owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
+                if kind.behaviour.status && !kind.behaviour.born_with_status {
+                    kind.clear_status(&mut object);
+                }
                 (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
@@ -288,7 +292,7 @@ impl Inner {
         mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
-        let _turn = self.turn(kind).await;
+        let _turn = self.turn(kind).await?;
         for _ in 0..RETRIES {
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let (current, held) = self.decode_owned(kind, &entry)?;
@@ -415,9 +419,14 @@ impl Inner {
         self.validate(kind, part, desired, Some(current))
     }
 
-    /// Kinds whose objects share something that must be unique are written one by one.
-    async fn turn(&self, kind: &Kind) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        if kind.behaviour.one_by_one { Some(self.turns.lock().await) } else { None }
+    /// Kinds whose objects share something that must be unique are written one by one, knowing what other servers wrote.
+    async fn turn(&self, kind: &Kind) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
+        if !kind.behaviour.one_by_one {
+            return Ok(None);
+        }
+        let turn = self.turns.lock().await;
+        self.store.sync().await.map_err(storage)?;
+        Ok(Some(turn))
     }
 
     /// Marks an object whose end somebody must bring about: it is gone when they say so, or when the time is up.
@@ -463,7 +472,8 @@ impl Inner {
                 }
                 None => false,
             };
-            propagate(&mut marked, options.propagation.or(kind.behaviour.propagation));
+            let unasked = (kind.behaviour.orphans && !is_settled(&current)).then_some(Propagation::Orphan);
+            propagate(&mut marked, options.propagation.or(unasked));
             namespaces::mark(kind, &mut marked);
             let now = time::seconds(self.clock.now());
             definitions::mark(kind, &mut marked, &now);
@@ -538,6 +548,11 @@ fn keep(into: &mut serde_json::Map<String, Value>, from: &serde_json::Map<String
         Some(value) => into.insert(key.into(), value.clone()),
         None => into.remove(key),
     };
+}
+
+/// An earlier delete has already said what becomes of the dependents.
+fn is_settled(object: &Object) -> bool {
+    object.has_finalizer(metadata::FOREGROUND) || object.has_finalizer(metadata::ORPHAN)
 }
 
 /// The same but for the version it was read at.

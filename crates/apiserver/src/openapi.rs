@@ -97,7 +97,7 @@ impl Inner {
     /// The index of group-versions, or one of them. The hash in the URL lets clients cache for good.
     pub(crate) fn openapi_v3(
         &self,
-        _: &Authorized,
+        _: &Authorized<'_>,
         path: &[&str],
         headers: &HeaderMap,
         query: Option<&str>,
@@ -122,7 +122,7 @@ impl Inner {
         Ok(response)
     }
 
-    pub(crate) fn openapi_v2(&self, _: &Authorized, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    pub(crate) fn openapi_v2(&self, _: &Authorized<'_>, headers: &HeaderMap) -> Result<Response<Body>, Status> {
         let served = self.served.get();
         let (json, protobuf) = served.documents.v2.get_or_init(|| v2(&served.registry));
         let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();

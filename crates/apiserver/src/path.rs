@@ -26,6 +26,13 @@ pub struct Resource {
     pub watch: bool,
 }
 
+impl Resource {
+    /// The namespace whose rules apply: a namespace is also its own.
+    pub fn scope(&self) -> &str {
+        if self.resource == "namespaces" && self.namespace.is_empty() { &self.name } else { &self.namespace }
+    }
+}
+
 /// The path is not one we could ever serve: bad escapes, NUL, dot segments or encoded slashes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hostile;

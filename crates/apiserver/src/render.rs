@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use meta::object::{splice, splice_item};
 use meta::{Object, Status};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
+use store::Entry;
 
 /// How much of the object a table row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,16 @@ impl Renderer {
                 }
                 write(out, &table);
             }
+        }
+    }
+
+    /// An entry's bytes as if they had been written by today's schema, so that they can be shown at another revision.
+    pub fn in_shape<'a>(&self, entry: &'a Entry) -> Cow<'a, [u8]> {
+        match &self.kind.custom {
+            Some(custom) if !custom.is_verbatim(&entry.value, entry.revision) => {
+                self.parse(&entry.value, entry.revision).encode().into()
+            }
+            _ => Cow::Borrowed(&entry.value),
         }
     }
 

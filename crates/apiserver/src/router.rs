@@ -14,7 +14,9 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Body as HttpBody;
 use meta::options::Query;
+use meta::selector::FieldSelector;
 use meta::{GroupResource, Status};
+use percent_encoding::percent_decode_str;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,7 +34,7 @@ impl Api {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        let mut trail = Trail { id: self.inner.uid(), user: None, verb: "", target: None };
+        let mut trail = Trail { id: self.inner.uid(), ..Trail::default() };
         let target = path::parse(parts.uri.path());
         let long = is_watch(&parts, &target);
         let work = self.inner.route(&parts, target, body, &mut trail);
@@ -80,11 +82,16 @@ where
 }
 
 /// What the audit log will say of a request.
+#[derive(Default)]
 struct Trail {
     id: String,
     user: Option<Arc<User>>,
+    /// Whom the user acted as.
+    acting_as: Option<Arc<User>>,
     verb: &'static str,
     target: Option<path::Resource>,
+    /// Why it was allowed, or what stood in the way of that.
+    reason: Option<Arc<str>>,
 }
 
 fn is_watch(parts: &Parts, target: &Result<Target, path::Hostile>) -> bool {
@@ -106,8 +113,12 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
-        let user = self.options.authenticator.authenticate(peer, &parts.headers).map_err(refused)?;
-        trail.user = Some(user.clone());
+        let caller =
+            self.options.authenticator.authenticate(peer, &parts.headers, parts.uri.path()).map_err(refused)?;
+        trail.user = Some(caller.clone());
+        let acting_as = self.impersonate(&caller, &parts.headers)?;
+        trail.acting_as = acting_as.clone();
+        let user = acting_as.unwrap_or(caller);
         let target = target.map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
         match &target {
             Target::Resource(resource) => {
@@ -116,46 +127,45 @@ impl Inner {
                 let verb = Verb::of(&parts.method, resource, watch).ok_or_else(Status::method_not_allowed)?;
                 trail.verb = verb.as_str();
                 trail.target = Some(resource.clone());
-                let proof = self.authorize(auth::Request {
+                let selected = selected_name(verb, resource, &query);
+                let asked = auth::Request {
                     user: &user,
                     verb: verb.as_str(),
                     group: &resource.group,
                     version: &resource.version,
                     resource: &resource.resource,
                     subresource: &resource.subresource,
-                    namespace: &resource.namespace,
-                    name: &resource.name,
+                    namespace: resource.scope(),
+                    name: selected.as_deref().unwrap_or(&resource.name),
                     path: "",
-                })?;
+                };
+                let proof = self.authorize_request(asked, trail)?;
                 self.resource(parts, resource, query, verb, proof, body).await
             }
             Target::Path(segments) => {
                 trail.verb = method_verb(&parts.method);
-                let proof = self.authorize(auth::Request {
-                    user: &user,
-                    verb: trail.verb,
-                    group: "",
-                    version: "",
-                    resource: "",
-                    subresource: "",
-                    namespace: "",
-                    name: "",
-                    path: parts.uri.path(),
-                })?;
+                // Decoded, as it is served; `parse` has refused what decodes to another shape.
+                let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
+                let asked = auth::Request::path(&user, trail.verb, &path);
+                let proof = self.authorize_request(asked, trail)?;
                 self.path(parts, segments, proof).await
             }
         }
     }
 
+    fn authorize_request<'a>(&self, asked: auth::Request<'a>, trail: &mut Trail) -> Result<Authorized<'a>, Status> {
+        let outcome = self.options.authorizer.authorize(asked);
+        trail.reason = match &outcome {
+            Ok(proof) => proof.reason().cloned(),
+            Err(denied) if denied.reason.is_empty() => None,
+            Err(denied) => Some(denied.reason.as_str().into()),
+        };
+        outcome.map_err(|denied| forbidden(&asked, denied))
+    }
+
     /// The choke point: the only way to an `Authorized`.
-    pub fn authorize(&self, request: auth::Request<'_>) -> Result<Authorized, Status> {
-        let r = GroupResource { group: request.group, resource: request.resource };
-        let name = request.name;
-        self.options.authorizer.authorize(request).map_err(|denied| {
-            let mut status = Status::forbidden(r, name, "");
-            status.message = denied.message;
-            status
-        })
+    pub(crate) fn authorize<'a>(&self, asked: auth::Request<'a>) -> Result<Authorized<'a>, Status> {
+        self.options.authorizer.authorize(asked).map_err(|denied| forbidden(&asked, denied))
     }
 
     async fn resource<B>(
@@ -164,7 +174,7 @@ impl Inner {
         target: &path::Resource,
         query: Query<'_>,
         verb: Verb,
-        proof: Authorized,
+        proof: Authorized<'_>,
         body: B,
     ) -> Result<Response<Body>, Status>
     where
@@ -233,7 +243,7 @@ impl Inner {
     }
 
     /// Everything that is not a resource: health, version, discovery, documents.
-    async fn path(&self, parts: &Parts, segments: &[String], proof: Authorized) -> Result<Response<Body>, Status> {
+    async fn path(&self, parts: &Parts, segments: &[String], proof: Authorized<'_>) -> Result<Response<Body>, Status> {
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         if names == ["muster.dev", "backup"] && parts.method == Method::POST {
             return self.backup(&proof).await;
@@ -244,6 +254,8 @@ impl Inner {
         match names.as_slice() {
             ["healthz" | "livez" | "readyz", check @ ..] => Ok(self.health(names[0], check, parts.uri.query())),
             ["version"] => Ok(render::value(200, &discovery_version())),
+            ["openid", "v1", "jwks"] => Ok(self.openid_keys(&proof)),
+            [".well-known", "openid-configuration"] => Ok(self.openid_configuration(&proof)),
             ["openapi", "v2"] => self.openapi_v2(&proof, &parts.headers),
             ["openapi", "v3", document @ ..] => self.openapi_v3(&proof, document, &parts.headers, parts.uri.query()),
             [] | ["api", ..] | ["apis", ..] => self.discover(&proof, &names, &parts.headers),
@@ -261,6 +273,8 @@ impl Inner {
         audit.record(&Entry {
             request_id: &trail.id,
             user: trail.user.as_deref().unwrap_or(&nobody),
+            acting_as: trail.acting_as.as_deref(),
+            reason: trail.reason.as_deref().unwrap_or_default(),
             source: parts.extensions.get::<Peer>().and_then(Peer::addr),
             verb: trail.verb,
             group: target.map_or("", |t| &t.group),
@@ -282,6 +296,22 @@ fn refused(e: auth::Unauthenticated) -> Status {
         status = Status::new(403, meta::Reason::Forbidden, e.to_string());
     }
     status
+}
+
+fn forbidden(asked: &auth::Request<'_>, denied: auth::Denied) -> Status {
+    let r = GroupResource { group: asked.group, resource: asked.resource };
+    let mut status = Status::forbidden(r, asked.name, "");
+    status.message = denied.message;
+    status
+}
+
+/// The one object that a list or watch can only be about: whoever may have that one may ask this way.
+fn selected_name(verb: Verb, resource: &path::Resource, query: &Query<'_>) -> Option<String> {
+    if !matches!(verb, Verb::List | Verb::Watch) || !resource.name.is_empty() || resource.watch {
+        return None;
+    }
+    let selector = FieldSelector::parse(query.get("fieldSelector")?).ok()?;
+    selector.exact_name().filter(|name| meta::name::path_segment(name).is_empty()).map(str::to_owned)
 }
 
 fn method_verb(method: &Method) -> &'static str {

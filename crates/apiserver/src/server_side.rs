@@ -70,6 +70,7 @@ impl Call<'_> {
                 }
             }
         }
+        self.confirm_grant(&object, live.map(|(live, _)| live))?;
         warnings.extend(self.kind.advice(&object, live.map(|(live, _)| live)));
         self.warn(warnings);
         Ok((object, owners))

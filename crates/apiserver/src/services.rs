@@ -9,7 +9,7 @@ use crate::kinds::service;
 use crate::ownership::By;
 use meta::{FieldError, GroupResource, Object, Reason, Status};
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -137,10 +137,11 @@ fn keep_allocated(object: &mut Object, old: &Object) {
         let mut list: Vec<&mut Map<String, Value>> =
             list.into_iter().flatten().filter_map(Value::as_object_mut).collect();
         let used: HashSet<i64> = list.iter().filter_map(|port| port.get("nodePort")?.as_i64()).collect();
+        let before: HashMap<&str, Option<i64>> =
+            was.items("ports").map(|old| (old.text("name"), old.int("nodePort"))).collect();
         for port in &mut list {
-            let name = port.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let same = was.items("ports").filter(|old| old.text("name") == name).last();
-            if let Some(number) = same.and_then(|old| old.int("nodePort")).filter(|number| !used.contains(number)) {
+            let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
+            if let Some(number) = before.get(name).copied().flatten().filter(|number| !used.contains(number)) {
                 crate::kinds::defaults::set(port, "nodePort", number);
             }
         }
@@ -250,9 +251,7 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
         return Ok(());
     }
     let why = match asked.parse::<Ipv4Addr>() {
-        Ok(address) if !range.contains(address) => {
-            "the provided network does not match the current range".to_owned()
-        }
+        Ok(address) if !range.contains(address) => "the provided network does not match the current range".to_owned(),
         Ok(address) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
         _ => return Ok(()),
     };
@@ -357,21 +356,22 @@ fn node_ports(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<
     };
     let Some(spec) = service::spec_mut(object) else { return Ok(()) };
     // Ports of one number (TCP and UDP) share a node port.
-    let mut by_port: Vec<(Value, i64)> = Vec::new();
+    let mut by_port: HashMap<i64, i64> = HashMap::new();
     let list = spec.get_mut("ports").and_then(Value::as_array_mut);
     let mut list: Vec<&mut Map<String, Value>> = list.into_iter().flatten().filter_map(Value::as_object_mut).collect();
     for port in &list {
-        if let (Some(port), Some(node)) = (port.get("port"), port.get("nodePort").and_then(Value::as_i64)) {
-            by_port.push((port.clone(), node));
+        let number = |key: &str| port.get(key).and_then(Value::as_i64);
+        if let (Some(port), Some(node)) = (number("port"), number("nodePort")) {
+            by_port.entry(port).or_insert(node);
         }
     }
     for port in list.iter_mut().filter(|port| choose && !port.contains_key("nodePort")) {
-        let number = port.get("port").cloned().unwrap_or_default();
-        let node = match by_port.iter().find(|(of, _)| *of == number) {
-            Some((_, node)) => *node,
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
+        let node = match by_port.get(&number) {
+            Some(node) => *node,
             None => next()?,
         };
-        by_port.push((number, node));
+        by_port.insert(number, node);
         port.insert("nodePort".into(), node.into());
     }
     if health && !spec.contains_key("healthCheckNodePort") {
@@ -389,7 +389,7 @@ pub(crate) async fn ensure_system(api: &Inner) -> Result<(), Status> {
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]}});
     make(api, "", "services", service).await?;
     // An address that only this machine can reach is nobody's endpoint.
-    if let Some(address) = api.options.advertise.filter(|address| is_reachable(address)) {
+    if let Some(address) = api.options.advertise.filter(is_reachable) {
         let ip = address.ip().to_string();
         let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
             "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},

@@ -19,11 +19,14 @@ use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Key, Range};
 
+const ORPHANED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+                        them or set propagationPolicy=Orphan to suppress this warning";
+
 /// One authorised request for a resource.
 pub struct Call<'a> {
     pub api: &'a Inner,
     /// Proof that the asker may; a call cannot be made without it.
-    pub proof: Authorized,
+    pub proof: Authorized<'a>,
     pub kind: Arc<Kind>,
     pub namespace: &'a str,
     pub name: &'a str,
@@ -56,6 +59,9 @@ impl Call<'_> {
         let part = match self.endpoint {
             Endpoint::Object(part) => *part,
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,
+            Endpoint::Action(_) if self.kind.action.is_some() && self.has_no_place() => {
+                return Err(Status::no_such_resource());
+            }
             Endpoint::Action(action) if verb == Verb::Create => return self.act(*action, &body).await,
             Endpoint::Action(_) => return Err(Status::method_not_allowed()),
             Endpoint::Connect(connect) => return self.connect(*connect),
@@ -75,6 +81,11 @@ impl Call<'_> {
             (Verb::Delete, _) => self.delete(&body).await,
             (Verb::DeleteCollection, _) => self.delete_collection(&body).await,
         }
+    }
+
+    /// What is not stored has no names, and is asked for where it belongs.
+    fn has_no_place(&self) -> bool {
+        !self.name.is_empty() || (self.kind.namespaced && self.namespace.is_empty())
     }
 
     pub fn key(&self) -> Key {
@@ -110,9 +121,21 @@ impl Call<'_> {
         if !matches!(decoded.object.resource_version(), "" | "0") {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
+        self.confirm_grant(&decoded.object, None)?;
         let by = self.by(&options, "");
         let stored = self.api.create(&self.kind, self.namespace, decoded.object, &by).await?;
+        self.remark(&stored, None)?;
         Ok(self.answer(201, &stored))
+    }
+
+    /// Adds what the kind has to say of an object that was accepted.
+    fn remark(&self, stored: &Stored, old: Option<&Object>) -> Result<(), Status> {
+        if let Some(warnings) = self.kind.behaviour.warnings {
+            let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
+            let told = warnings(&object, old);
+            self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+        }
+        Ok(())
     }
 
     /// In whose name this request writes.
@@ -127,22 +150,6 @@ impl Call<'_> {
             options.field_manager.as_str().into()
         };
         By { manager, subresource, dry_run: options.dry_run }
-    }
-
-    /// Some writes make what they find missing; that takes the right to.
-    pub fn may_create(&self) -> Result<(), Status> {
-        let request = auth::Request {
-            user: self.proof.user(),
-            verb: Verb::Create.as_str(),
-            group: &self.kind.group,
-            version: &self.kind.version,
-            resource: &self.kind.plural,
-            subresource: "",
-            namespace: self.namespace,
-            name: self.name,
-            path: "",
-        };
-        self.api.authorize(request).map(drop)
     }
 
     pub fn check_namespace(&self, object: &Object) -> Result<(), Status> {
@@ -180,16 +187,27 @@ impl Call<'_> {
             return self.create_by_update(decoded.object, &self.by(&options, "")).await;
         }
         let desired = decoded.object;
+        let mut old = None;
         let by = self.by(&options, part.subresource());
         let stored = self
             .api
             .update(&self.kind, self.namespace, self.name, part, &by, |current| {
                 self.check_uid(current, &desired)?;
+                self.confirm_grant(&desired, Some(current))?;
                 self.warn([decoded.warnings.clone(), self.kind.advice(&desired, Some(current))].concat());
+                old = self.remembered(part, current);
                 Ok(desired.clone())
             })
             .await?;
+        if let Some(old) = old {
+            self.remark(&stored, Some(&old))?;
+        }
         Ok(self.answer(200, &stored))
+    }
+
+    /// The object before an update, when its kind compares.
+    fn remembered(&self, part: Part, current: &Object) -> Option<Object> {
+        (part == Part::Main && self.kind.behaviour.warnings.is_some()).then(|| current.clone())
     }
 
     /// A uid in the body of an update means: only if it is still that object.
@@ -208,8 +226,16 @@ impl Call<'_> {
             let why = "the object does not exist any more; leave out its resourceVersion to create it anew";
             return Err(Status::conflict(self.kind.resource(), self.name, why));
         }
+        self.may_create()?;
+        self.confirm_grant(&object, None)?;
         let stored = self.api.create(&self.kind, self.namespace, object, by).await?;
         Ok(self.answer(201, &stored))
+    }
+
+    /// An update that creates takes the right to create, too.
+    pub fn may_create(&self) -> Result<(), Status> {
+        let asked = self.proof.request();
+        self.api.authorize(auth::Request { verb: Verb::Create.as_str(), ..asked }).map(drop)
     }
 
     async fn patch(&self, part: Part, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -223,16 +249,22 @@ impl Call<'_> {
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[e]));
         }
         let by = self.by(&options, part.subresource());
+        let mut old = None;
         let change = |current: &Object, held: &[u8]| {
             let owned = patch.sees_owners.then(|| ownership::with_owners(current, held));
             let document = owned.as_ref().unwrap_or(current);
             let (mut desired, found) = patch.apply(&self.kind, document, options.field_validation)?;
             self.warn([found, self.kind.advice(&desired, Some(current))].concat());
             self.check_patched(current, &desired)?;
+            self.confirm_grant(&desired, Some(current))?;
+            old = self.remembered(part, current);
             let owners = self.api.owners_after(&self.kind, part, &by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         let stored = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, change).await?;
+        if let Some(old) = old {
+            self.remark(&stored, Some(&old))?;
+        }
         Ok(self.answer(200, &stored))
     }
 
@@ -253,6 +285,9 @@ impl Call<'_> {
 
     async fn delete(&self, body: &[u8]) -> Result<Response<Body>, Status> {
         let options = self.delete_options(body)?;
+        if self.kind.kind == "Job" && options.propagation.is_none() {
+            self.warn(vec![ORPHANED.to_owned()]);
+        }
         match self.api.delete(&self.kind, self.namespace, self.name, &options).await? {
             Deleted::Marked(stored) => Ok(self.answer(200, &stored)),
             Deleted::Gone(stored) if self.kind.behaviour.returns_deleted => Ok(self.answer(200, &stored)),

@@ -22,6 +22,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Without a timeoutSeconds a watch ends after this long, so that clients spread over servers again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// A watcher that lost its rights gets nothing after this long.
+const ASK_AGAIN_EVERY: Duration = Duration::from_secs(5);
 /// Events taken at once, and the size at which a chunk is sent.
 const BATCH: usize = 512;
 const CHUNK: usize = 64 * 1024;
@@ -43,6 +45,8 @@ impl Call<'_> {
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
             stop: self.kind.lifetime(&self.api.stop),
+            right: self.api.options.authorizer.right(&self.proof),
+            asked: Instant::now(),
             store: self.api.store.clone(),
             renderer,
             filter,
@@ -125,6 +129,9 @@ struct Stream {
     mark_initial_end: bool,
     deadline: Instant,
     stop: CancellationToken,
+    right: auth::Right,
+    /// When the right was last known to hold.
+    asked: Instant,
     pending: Vec<Arc<Event>>,
     /// The next table must carry its column definitions.
     columns: bool,
@@ -167,7 +174,7 @@ impl Stream {
     fn shared_frame(&self) -> Option<Bytes> {
         let plain = self.renderer.answer.form == Form::Whole && self.filter.is_everything();
         match self.pending.as_slice() {
-            [event] if plain && self.renderer.kind.shares_event(event.revision) => Some(event.rendered(|event| {
+            [event] if plain && self.renderer.kind.shares_event(written(event)) => Some(event.rendered(|event| {
                 let mut out = Vec::new();
                 write_event(&self.filter, &self.renderer, event, &mut false, &mut out);
                 out.into()
@@ -193,6 +200,9 @@ impl Stream {
                 biased;
                 moved = watch.next(BATCH, &mut self.pending) => match moved {
                     Ok(()) => {
+                        if !still_allowed(&self.right, &mut self.asked) {
+                            return None;
+                        }
                         if let Some(frame) = self.shared_frame() {
                             return Some(frame);
                         }
@@ -224,6 +234,20 @@ impl Stream {
     }
 }
 
+/// Asked when there is something to tell, so that a watch without news costs nothing.
+fn still_allowed(right: &auth::Right, asked: &mut Instant) -> bool {
+    if asked.elapsed() >= ASK_AGAIN_EVERY {
+        *asked = Instant::now();
+        return right.holds();
+    }
+    true
+}
+
+/// When the object an event shows was written: a deletion shows an older one.
+fn written(event: &Event) -> Revision {
+    event.entry.as_ref().or(event.prev.as_ref()).map_or(0, |entry| entry.revision)
+}
+
 fn next_bookmark(deadline: Instant) -> Option<Instant> {
     let now = Instant::now();
     let last = deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|at| *at > now)?;
@@ -235,14 +259,14 @@ fn write_event(filter: &Filter, renderer: &Renderer, event: &Event, columns: &mu
     let item = &event.key.item;
     let before = event.prev.as_ref().filter(|e| filter.matches(item, e));
     let after = event.entry.as_ref().filter(|e| filter.matches(item, e));
-    let (kind, value) = match (before, after) {
+    let (kind, entry) = match (before, after) {
         (None, None) => return,
-        (None, Some(now)) => ("ADDED", &now.value),
-        (Some(_), Some(now)) => ("MODIFIED", &now.value),
+        (None, Some(now)) => ("ADDED", now),
+        (Some(_), Some(now)) => ("MODIFIED", now),
         // Deleted, or out of the selection: the last state the watcher knew, at the revision of the change.
-        (Some(last), None) => ("DELETED", &last.value),
+        (Some(last), None) => ("DELETED", last),
     };
-    frame(renderer, kind, value, event.revision, std::mem::take(columns), out);
+    frame(renderer, kind, &renderer.in_shape(entry), event.revision, std::mem::take(columns), out);
 }
 
 fn frame(renderer: &Renderer, kind: &str, value: &[u8], revision: Revision, columns: bool, out: &mut Vec<u8>) {

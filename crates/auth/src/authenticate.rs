@@ -8,13 +8,15 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{Peer, TokenFileError, TokenTable, User, local};
+use crate::{Issuer, Peer, Refused, TokenFileError, TokenTable, User, authorize, local};
 
 /// Why a request has no user. The text may be shown to the caller and logged: it never holds what was presented.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthenticated {
     #[error("Unauthorized")]
     WrongToken,
+    #[error("Unauthorized")]
+    Nothing,
     #[error("Unauthorized: the Authorization header must be there once and read \"Bearer <token>\"")]
     MalformedAuthorization,
     #[error("Unauthorized: the client certificate names no user: {0}")]
@@ -22,16 +24,12 @@ pub enum Unauthenticated {
     #[error("Unauthorized: the client certificate has expired")]
     CertificateExpired,
     #[error(
-        "static tokens are not accepted from kubectl on this server (--kubectl-ephemeral-token); use a client certificate"
+        "static tokens are not accepted from kubectl on this server (--kubectl-ephemeral-token); use a client certificate, or a \
+         short-lived token from `muster token create`"
     )]
     StaticTokenFromKubectl,
     #[error("kubectl is disabled on this server (--kubectl-disabled)")]
     KubectlDisabled,
-    /// Ignoring these headers would run the request with the caller's own, larger rights.
-    #[error(
-        "impersonation is not supported by this server; remove the Impersonate headers (kubectl: --as, --as-group, --as-uid)"
-    )]
-    Impersonation,
 }
 
 impl Unauthenticated {
@@ -39,11 +37,12 @@ impl Unauthenticated {
     pub fn code(&self) -> u16 {
         match self {
             Self::WrongToken
+            | Self::Nothing
             | Self::MalformedAuthorization
             | Self::Certificate(_)
             | Self::CertificateExpired
             | Self::StaticTokenFromKubectl => 401,
-            Self::KubectlDisabled | Self::Impersonation => 403,
+            Self::KubectlDisabled => 403,
         }
     }
 }
@@ -57,6 +56,10 @@ pub struct Options {
     pub kubectl_disabled: bool,
     /// Static tokens of kubectl are refused.
     pub kubectl_ephemeral_token: bool,
+    /// Whoever presents nothing is `system:anonymous` everywhere; otherwise only where health and version are asked for.
+    pub anonymous: bool,
+    /// Whose signed tokens are accepted.
+    pub issuer: Option<Arc<Issuer>>,
 }
 
 /// Cheap to clone; clones see the same tokens.
@@ -92,8 +95,13 @@ impl Authenticator {
         Ok(count)
     }
 
-    /// `headers` must carry the authority the client addressed as its `Host`, see [`local`](crate::local).
-    pub fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, Unauthenticated> {
+    pub fn issuer(&self) -> Option<&Arc<Issuer>> {
+        self.options.issuer.as_ref()
+    }
+
+    /// `headers` must carry the authority the client addressed as its `Host`, see [`local`](crate::local). `path` is asked for without
+    /// credentials, if there are none.
+    pub fn authenticate(&self, peer: &Peer, headers: &HeaderMap, path: &str) -> Result<Arc<User>, Unauthenticated> {
         if let Some(user) = peer.in_process_user() {
             return Ok(Arc::clone(user));
         }
@@ -101,22 +109,55 @@ impl Authenticator {
         if kubectl && self.options.kubectl_disabled {
             return Err(Unauthenticated::KubectlDisabled);
         }
-        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-            return Err(Unauthenticated::Impersonation);
-        }
         if let Some(user) = peer.certificate_user(SystemTime::now()) {
             return user;
         }
         if let Some(token) = presented_token(headers)? {
-            let tokens = Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner));
-            let user = tokens.user_of(token).ok_or(Unauthenticated::WrongToken)?;
-            return if kubectl { Err(Unauthenticated::StaticTokenFromKubectl) } else { Ok(user) };
+            return match self.static_user(token) {
+                Some(_) if kubectl => Err(Unauthenticated::StaticTokenFromKubectl),
+                Some(user) => Ok(user),
+                None => self.signed_user(token),
+            };
         }
         if self.options.allow_localhost && local::is_local(peer, headers) {
             return Ok(Arc::clone(&self.local));
         }
-        Ok(Arc::clone(&self.anonymous))
+        if self.options.anonymous || authorize::is_open_path(path) {
+            return Ok(Arc::clone(&self.anonymous));
+        }
+        Err(Unauthenticated::Nothing)
     }
+
+    fn static_user(&self, token: &[u8]) -> Option<Arc<User>> {
+        let tokens = Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner));
+        tokens.user_of(token)
+    }
+
+    fn signed_user(&self, token: &[u8]) -> Result<Arc<User>, Unauthenticated> {
+        let issuer = self.options.issuer.as_ref().ok_or(Unauthenticated::WrongToken)?;
+        issuer.authenticate(token, seconds_now()).map_err(|why| {
+            tracing::debug!(%why, "a token was refused");
+            Unauthenticated::WrongToken
+        })
+    }
+
+    /// Whose token it is, and for which of the audiences (ours, when none are named); or why it is nobody's.
+    pub fn review(&self, token: &str, audiences: &[String]) -> Result<(Arc<User>, Vec<String>), Refused> {
+        let ours = self.options.issuer.as_deref().map(Issuer::audiences).unwrap_or_default();
+        let wanted = if audiences.is_empty() { ours } else { audiences };
+        if let Some(user) = self.static_user(token.as_bytes()) {
+            let common: Vec<String> = wanted.iter().filter(|a| ours.contains(a)).cloned().collect();
+            return if common.is_empty() { Err(Refused::NotOurs) } else { Ok((user, common)) };
+        }
+        let issuer = self.options.issuer.as_ref().ok_or(Refused::NotOurs)?;
+        issuer.verify(token.as_bytes(), wanted, seconds_now())
+    }
+}
+
+/// Seconds since 1970.
+fn seconds_now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn is_kubectl(headers: &HeaderMap) -> bool {
@@ -154,7 +195,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token.csv");
         fs::write(&path, TOKENS).unwrap();
-        Authenticator::new(Options { token_file: Some(path), ..options }).unwrap()
+        Authenticator::new(Options { token_file: Some(path), anonymous: true, ..options }).unwrap()
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -211,17 +252,12 @@ mod tests {
             (&[("authorization", "Bearer good-token"), ("authorization", "Bearer good-token")], Err(Malformed)),
             // Naming a header hop-by-hop does not make us drop it, nor believe another.
             (&[("connection", "authorization"), ("authorization", "Bearer wrong")], Err(Wrong)),
-            (&[("connection", "impersonate-user"), ("impersonate-user", "root")], Err(Unauthenticated::Impersonation)),
-            (
-                &[("authorization", "Bearer good-token"), ("impersonate-group", MASTERS)],
-                Err(Unauthenticated::Impersonation),
-            ),
             (&[("x-remote-user", "root"), ("x-remote-group", MASTERS)], Ok(ANONYMOUS)),
             (&[("user-agent", "kubectl/v1.34"), ("authorization", "Bearer good-token")], Ok("alice")),
         ];
         let authenticator = authenticator(Options::default());
         for (pairs, expected) in table {
-            let found = authenticator.authenticate(&remote(), &headers(pairs)).map(|user| user.name.clone());
+            let found = authenticator.authenticate(&remote(), &headers(pairs), "/x").map(|user| user.name.clone());
             assert_eq!(found, expected.clone().map(str::to_owned), "{pairs:?}");
         }
     }
@@ -229,18 +265,44 @@ mod tests {
     #[test]
     fn groups_say_whether_a_user_proved_itself() {
         let authenticator = authenticator(Options::default());
-        let alice = authenticator.authenticate(&remote(), &headers(&[("authorization", "Bearer good-token")])).unwrap();
+        let alice =
+            authenticator.authenticate(&remote(), &headers(&[("authorization", "Bearer good-token")]), "/x").unwrap();
         assert_eq!(alice.groups, ["dev", "ops", "system:authenticated"]);
         assert_eq!(alice.uid, "1");
-        let nobody = authenticator.authenticate(&loopback(), &headers(&[])).unwrap();
+        let nobody = authenticator.authenticate(&loopback(), &headers(&[]), "/x").unwrap();
         assert_eq!(nobody.groups, ["system:unauthenticated"]);
+    }
+
+    #[test]
+    fn without_credentials_only_health_and_version_answer() {
+        let authenticator = Authenticator::new(Options::default()).unwrap();
+        for (path, open) in [
+            ("/healthz", true),
+            ("/livez", true),
+            ("/readyz", true),
+            ("/version", true),
+            ("/version/", true),
+            ("/livez/ping", false),
+            ("/healthz/../api", false),
+            ("//healthz", false),
+            ("/api", false),
+            ("/", false),
+            ("", false),
+        ] {
+            let found = authenticator.authenticate(&remote(), &headers(&[]), path);
+            assert_eq!(found.is_ok(), open, "{path}");
+            assert!(open || found.unwrap_err().code() == 401, "{path}");
+        }
+        // A wrong token does not fall back to nobody, not even there.
+        let wrong = headers(&[("authorization", "Bearer x")]);
+        assert_eq!(authenticator.authenticate(&remote(), &wrong, "/healthz"), Err(Unauthenticated::WrongToken));
     }
 
     #[test]
     fn a_token_without_any_token_file_is_refused() {
         let authenticator = Authenticator::new(Options { allow_localhost: true, ..Options::default() }).unwrap();
         let asked = headers(&[("authorization", "Bearer x"), ("host", "localhost")]);
-        assert_eq!(authenticator.authenticate(&loopback(), &asked), Err(Unauthenticated::WrongToken));
+        assert_eq!(authenticator.authenticate(&loopback(), &asked, "/x"), Err(Unauthenticated::WrongToken));
     }
 
     #[test]
@@ -287,13 +349,13 @@ mod tests {
         let on = authenticator(Options { allow_localhost: true, ..Options::default() });
         let off = authenticator(Options::default());
         for (peer, pairs, trusted) in table {
-            let user = on.authenticate(peer, &headers(pairs)).unwrap();
+            let user = on.authenticate(peer, &headers(pairs), "/x").unwrap();
             assert_eq!(user.is_in(MASTERS), *trusted, "{pairs:?}");
             assert_eq!(user.name, if *trusted { ADMIN } else { ANONYMOUS }, "{pairs:?}");
-            assert_eq!(off.authenticate(peer, &headers(pairs)).unwrap().name, ANONYMOUS, "{pairs:?}");
+            assert_eq!(off.authenticate(peer, &headers(pairs), "/x").unwrap().name, ANONYMOUS, "{pairs:?}");
         }
         let wrong = headers(&[host, ("authorization", "Bearer nope")]);
-        assert_eq!(on.authenticate(&loopback(), &wrong), Err(Unauthenticated::WrongToken));
+        assert_eq!(on.authenticate(&loopback(), &wrong, "/x"), Err(Unauthenticated::WrongToken));
     }
 
     #[test]
@@ -302,17 +364,17 @@ mod tests {
         let other = headers(&[("user-agent", "Go kubectl/1"), ("authorization", "Bearer good-token")]);
 
         let disabled = authenticator(Options { kubectl_disabled: true, ..Options::default() });
-        let refused = disabled.authenticate(&remote(), &kubectl("Bearer good-token")).unwrap_err();
+        let refused = disabled.authenticate(&remote(), &kubectl("Bearer good-token"), "/x").unwrap_err();
         assert_eq!((refused.clone(), refused.code()), (Unauthenticated::KubectlDisabled, 403));
-        assert_eq!(disabled.authenticate(&remote(), &other).unwrap().name, "alice");
+        assert_eq!(disabled.authenticate(&remote(), &other, "/x").unwrap().name, "alice");
 
         let ephemeral = authenticator(Options { kubectl_ephemeral_token: true, ..Options::default() });
-        let refused = ephemeral.authenticate(&remote(), &kubectl("Bearer good-token")).unwrap_err();
+        let refused = ephemeral.authenticate(&remote(), &kubectl("Bearer good-token"), "/x").unwrap_err();
         assert_eq!((refused.clone(), refused.code()), (Unauthenticated::StaticTokenFromKubectl, 401));
         // A wrong token does not learn that it would have been refused for another reason.
-        let wrong = ephemeral.authenticate(&remote(), &kubectl("Bearer nope")).unwrap_err();
+        let wrong = ephemeral.authenticate(&remote(), &kubectl("Bearer nope"), "/x").unwrap_err();
         assert_eq!(wrong, Unauthenticated::WrongToken);
-        assert_eq!(ephemeral.authenticate(&remote(), &other).unwrap().name, "alice");
+        assert_eq!(ephemeral.authenticate(&remote(), &other, "/x").unwrap().name, "alice");
     }
 
     #[test]
@@ -324,11 +386,11 @@ mod tests {
         let addr = SocketAddr::from(([192, 0, 2, 1], 1));
         let authenticator = authenticator(Options::default());
         let token = headers(&[("authorization", "Bearer good-token")]);
-        let user = authenticator.authenticate(&Peer::tls(addr, &[der]), &token).unwrap();
+        let user = authenticator.authenticate(&Peer::tls(addr, &[der]), &token, "/x").unwrap();
         assert_eq!((user.name.as_str(), user.is_in(MASTERS)), ("bob", true));
         // No certificate on a TLS connection: the token counts.
         let none: &[Vec<u8>] = &[];
-        assert_eq!(authenticator.authenticate(&Peer::tls(addr, none), &token).unwrap().name, "alice");
+        assert_eq!(authenticator.authenticate(&Peer::tls(addr, none), &token, "/x").unwrap().name, "alice");
     }
 
     #[test]
@@ -336,7 +398,7 @@ mod tests {
         let addr = SocketAddr::from(([192, 0, 2, 1], 1));
         let authenticator = authenticator(Options::default());
         let refused =
-            |der: Vec<u8>| authenticator.authenticate(&Peer::tls(addr, &[der]), &HeaderMap::new()).unwrap_err();
+            |der: Vec<u8>| authenticator.authenticate(&Peer::tls(addr, &[der]), &HeaderMap::new(), "/x").unwrap_err();
         assert!(matches!(refused(certificate(|_| ())), Unauthenticated::Certificate(_)));
         assert!(matches!(
             refused(certificate(|p| p.distinguished_name.push(rcgen::DnType::CommonName, ""))),
@@ -354,7 +416,7 @@ mod tests {
     fn an_in_process_caller_is_who_it_says() {
         let authenticator = authenticator(Options { kubectl_disabled: true, ..Options::default() });
         let peer = Peer::in_process(User::admin());
-        let user = authenticator.authenticate(&peer, &headers(&[("user-agent", "kubectl/v1")])).unwrap();
+        let user = authenticator.authenticate(&peer, &headers(&[("user-agent", "kubectl/v1")]), "/x").unwrap();
         assert_eq!(user.name, ADMIN);
     }
 
@@ -367,7 +429,7 @@ mod tests {
         let authenticator = Authenticator::new(options).unwrap();
         let name = |token: &str| {
             authenticator
-                .authenticate(&remote(), &headers(&[("authorization", &format!("Bearer {token}"))]))
+                .authenticate(&remote(), &headers(&[("authorization", &format!("Bearer {token}"))]), "/x")
                 .map(|user| user.name.clone())
         };
         fs::write(&path, "two,bob,2\nbroken").unwrap();

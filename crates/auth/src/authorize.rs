@@ -1,11 +1,15 @@
 //! May they: the one place that decides, and the proof it hands out.
 //!
-//! Roles come later and will be asked in [`Authorizer::authorize`]; until then members of `system:masters` may do everything, and
-//! everybody may ask whether the server lives and which version it is.
+//! Members of `system:masters` may do everything, whoever may ask for health and version may, and for the rest there is the
+//! [`Policy`] of Roles and bindings. What no rule allows is denied.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::{MASTERS, User};
+use crate::{
+    MASTERS, Policy, RoleRef, Rule, User, policy,
+    policy::Verdict,
+    rule::{self, Quoted},
+};
 
 /// What is asked, after the path has been taken apart. Absent parts are empty, as in Kubernetes' own attributes.
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +27,21 @@ pub struct Request<'a> {
     pub path: &'a str,
 }
 
+impl<'a> Request<'a> {
+    /// A request that is not about a resource.
+    pub fn path(user: &'a Arc<User>, verb: &'a str, path: &'a str) -> Request<'a> {
+        Request { user, verb, group: "", version: "", resource: "", subresource: "", namespace: "", name: "", path }
+    }
+}
+
 /// Proof that a user may do one thing. Handlers take it, so that none can be reached around the authorizer; what a handler acts on
 /// should be read from here, because this is what was allowed.
 ///
 /// Only [`Authorizer::authorize`] makes one:
 /// ```compile_fail
 /// # use muster_auth as auth;
-/// fn widen(proof: auth::Authorized) -> auth::Authorized {
-///     auth::Authorized { verb: "delete".into(), ..proof }
+/// fn widen<'a>(proof: auth::Authorized<'a>, other: auth::Request<'a>) -> auth::Authorized<'a> {
+///     auth::Authorized { request: other, ..proof }
 /// }
 /// ```
 /// ```compile_fail
@@ -40,10 +51,57 @@ pub struct Request<'a> {
 /// What it says can be read:
 /// ```
 /// # use muster_auth as auth;
-/// fn whom(allowed: &auth::Authorized) -> &str { &allowed.user().name }
+/// fn whom<'a>(allowed: &auth::Authorized<'a>) -> &'a str { &allowed.user().name }
 /// ```
 #[derive(Debug)]
-pub struct Authorized {
+pub struct Authorized<'a> {
+    request: Request<'a>,
+    reason: Option<Arc<str>>,
+}
+
+impl<'a> Authorized<'a> {
+    /// What was asked and allowed, e.g. to ask for something else about the same thing.
+    pub fn request(&self) -> Request<'a> {
+        self.request
+    }
+    pub fn user(&self) -> &'a Arc<User> {
+        self.request.user
+    }
+    pub fn verb(&self) -> &'a str {
+        self.request.verb
+    }
+    pub fn group(&self) -> &'a str {
+        self.request.group
+    }
+    pub fn version(&self) -> &'a str {
+        self.request.version
+    }
+    pub fn resource(&self) -> &'a str {
+        self.request.resource
+    }
+    pub fn subresource(&self) -> &'a str {
+        self.request.subresource
+    }
+    pub fn namespace(&self) -> &'a str {
+        self.request.namespace
+    }
+    pub fn name(&self) -> &'a str {
+        self.request.name
+    }
+    /// The path of a request that is not about a resource; otherwise empty.
+    pub fn path(&self) -> &'a str {
+        if self.request.resource.is_empty() { self.request.path } else { "" }
+    }
+    /// The binding that allows it; none for `system:masters` and for what everybody may.
+    pub fn reason(&self) -> Option<&Arc<str>> {
+        self.reason.as_ref()
+    }
+}
+
+/// A right that outlives its request, such as a watch's, to be asked for again now and then. It permits nothing by itself.
+#[derive(Debug)]
+pub struct Right {
+    authorizer: Authorizer,
     user: Arc<User>,
     verb: Box<str>,
     group: Box<str>,
@@ -55,34 +113,24 @@ pub struct Authorized {
     path: Box<str>,
 }
 
-impl Authorized {
-    pub fn user(&self) -> &Arc<User> {
-        &self.user
+impl Right {
+    /// Whether it would still be granted.
+    pub fn holds(&self) -> bool {
+        self.authorizer.decide(&self.request()).is_ok()
     }
-    pub fn verb(&self) -> &str {
-        &self.verb
-    }
-    pub fn group(&self) -> &str {
-        &self.group
-    }
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-    pub fn resource(&self) -> &str {
-        &self.resource
-    }
-    pub fn subresource(&self) -> &str {
-        &self.subresource
-    }
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-    /// The path of a request that is not about a resource; otherwise empty.
-    pub fn path(&self) -> &str {
-        &self.path
+
+    fn request(&self) -> Request<'_> {
+        Request {
+            user: &self.user,
+            verb: &self.verb,
+            group: &self.group,
+            version: &self.version,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            path: &self.path,
+        }
     }
 }
 
@@ -91,52 +139,165 @@ impl Authorized {
 #[error("{message}")]
 pub struct Denied {
     pub message: String,
+    /// What went wrong while looking for a rule, if anything did.
+    pub reason: String,
 }
 
-#[derive(Debug, Default)]
+/// An answer that permits nothing by itself: what a review tells about somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Opinion {
+    pub allowed: bool,
+    pub reason: String,
+}
+
+/// Why rules may not be given to somebody else.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Escalation(String);
+
+/// Where the policy comes from. `read` calls with one that holds every write acknowledged before the call.
+pub trait PolicySource: Send + Sync {
+    fn read(&self, with: &mut dyn FnMut(&Policy));
+}
+
+/// Cheap to clone; clones ask the same policy.
+#[derive(Clone, Default)]
 pub struct Authorizer {
-    _rules: (),
+    source: Arc<OnceLock<Arc<dyn PolicySource>>>,
+}
+
+impl std::fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authorizer").field("policy", &self.source.get().is_some()).finish()
+    }
 }
 
 impl Authorizer {
+    /// Knows `system:masters` only, until it is given a policy.
     pub fn new() -> Authorizer {
         Authorizer::default()
     }
 
-    pub fn authorize(&self, request: Request<'_>) -> Result<Authorized, Denied> {
-        if request.user.is_in(MASTERS) || is_open_to_all(&request) {
-            return Ok(request.allowed());
+    /// Asks this policy from now on. The first one stays.
+    pub fn follow(&self, source: Arc<dyn PolicySource>) {
+        let _ = self.source.set(source);
+    }
+
+    pub fn authorize<'a>(&self, request: Request<'a>) -> Result<Authorized<'a>, Denied> {
+        match self.decide(&request) {
+            Ok(reason) => Ok(Authorized { request, reason }),
+            Err(missing) => {
+                let reason = policy::unresolved(&missing);
+                let colon = if reason.is_empty() { "" } else { ": " };
+                Err(Denied { message: format!("{}{colon}{reason}", request.denial()), reason })
+            }
         }
-        Err(Denied { message: request.denial() })
+    }
+
+    /// What was allowed, for asking again later.
+    pub fn right(&self, proof: &Authorized<'_>) -> Right {
+        let request = proof.request;
+        Right {
+            authorizer: self.clone(),
+            user: Arc::clone(request.user),
+            verb: request.verb.into(),
+            group: request.group.into(),
+            version: request.version.into(),
+            resource: request.resource.into(),
+            subresource: request.subresource.into(),
+            namespace: request.namespace.into(),
+            name: request.name.into(),
+            path: request.path.into(),
+        }
+    }
+
+    /// What [`authorize`](Self::authorize) would say, without the proof.
+    pub fn opinion(&self, request: &Request<'_>) -> Opinion {
+        match self.decide(request) {
+            Ok(reason) => Opinion { allowed: true, reason: reason.map(|r| r.to_string()).unwrap_or_default() },
+            Err(missing) => Opinion { allowed: false, reason: policy::unresolved(&missing) },
+        }
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Option<Arc<str>>, Vec<RoleRef>> {
+        if request.user.is_in(MASTERS) || is_open_to_all(request) {
+            return Ok(None);
+        }
+        match self.with_policy(|policy| policy.decide(request)) {
+            Verdict::Allowed(reason) => Ok(Some(reason)),
+            Verdict::Silent(missing) => Err(missing),
+        }
+    }
+
+    /// Every rule of the user in the namespace, and the roles its bindings name in vain.
+    pub fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<RoleRef>) {
+        self.with_policy(|policy| policy.rules_of(user, namespace))
+    }
+
+    /// The rules of a role, if there is such a role.
+    pub fn role(&self, role: &RoleRef) -> Option<Arc<[Rule]>> {
+        self.with_policy(|policy| policy.role(role).cloned())
+    }
+
+    /// Nobody gives away rights it does not have: everything the rules allow must be allowed to the user already.
+    /// `role_resource` names roles that could not be found, as the API names the thing being written.
+    pub fn confirm_grant(
+        &self,
+        user: &User,
+        namespace: &str,
+        rules: &[Rule],
+        role_resource: &str,
+    ) -> Result<(), Escalation> {
+        if user.is_in(MASTERS) {
+            return Ok(());
+        }
+        let (held, lost) = self.rules_of(user, namespace);
+        let missing = match rule::missing(&held, rules) {
+            Ok(missing) if missing.is_empty() => return Ok(()),
+            Ok(missing) => {
+                let mut texts: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                texts.sort();
+                texts.dedup();
+                texts.join("\n")
+            }
+            Err(rule::TooManyCombinations) => "{the rules combine to more permissions than can be checked}".to_owned(),
+        };
+        let mut message = format!(
+            "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{missing}",
+            user.name,
+            Quoted(&user.groups)
+        );
+        if !lost.is_empty() {
+            let texts: Vec<String> =
+                lost.iter().map(|role| format!("{role_resource} {:?} not found", role.name)).collect();
+            message.push_str(&format!("; resolution errors: [{}]", texts.join(", ")));
+        }
+        Err(Escalation(message))
+    }
+
+    fn with_policy<T: Default>(&self, ask: impl FnOnce(&Policy) -> T) -> T {
+        let (mut ask, mut answer) = (Some(ask), T::default());
+        if let Some(source) = self.source.get() {
+            source.read(&mut |policy| {
+                if let Some(ask) = ask.take() {
+                    answer = ask(policy);
+                }
+            });
+        }
+        answer
     }
 }
 
 /// Whether it lives, and which version it is: what a load balancer and `kubectl version` ask before they have credentials.
 fn is_open_to_all(request: &Request<'_>) -> bool {
-    let below =
-        |root: &str| request.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    request.resource.is_empty()
-        && request.verb == "get"
-        && (request.path == "/version"
-            || request.path == "/version/"
-            || ["/healthz", "/livez", "/readyz"].into_iter().any(below))
+    request.resource.is_empty() && request.verb == "get" && is_open_path(request.path)
+}
+
+pub(crate) fn is_open_path(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
 impl Request<'_> {
-    fn allowed(&self) -> Authorized {
-        Authorized {
-            user: Arc::clone(self.user),
-            verb: self.verb.into(),
-            group: self.group.into(),
-            version: self.version.into(),
-            resource: self.resource.into(),
-            subresource: self.subresource.into(),
-            namespace: self.namespace.into(),
-            name: self.name.into(),
-            path: if self.resource.is_empty() { self.path.into() } else { Box::default() },
-        }
-    }
-
     fn denial(&self) -> String {
         let Request { user, verb, group, resource, subresource, namespace, name, path, .. } = self;
         let user = &user.name;
@@ -175,19 +336,16 @@ mod tests {
         }
     }
 
-    fn path<'a>(user: &'a Arc<User>, verb: &'a str, path: &'a str) -> Request<'a> {
-        Request { user, verb, group: "", version: "", resource: "", subresource: "", namespace: "", name: "", path }
-    }
-
     #[test]
     fn masters_may_do_everything_and_the_proof_says_what() {
         let admin = Arc::new(User::admin());
-        let proof = Authorizer::new().authorize(asked(&admin, "delete")).unwrap();
+        let authorizer = Authorizer::new();
+        let proof = authorizer.authorize(asked(&admin, "delete")).unwrap();
         assert_eq!(
             (proof.user().name.as_str(), proof.verb(), proof.resource(), proof.namespace(), proof.name(), proof.path()),
             ("system:admin", "delete", "configmaps", "d", "x", "")
         );
-        let proof = Authorizer::new().authorize(path(&admin, "post", "/anything")).unwrap();
+        let proof = Authorizer::new().authorize(Request::path(&admin, "post", "/anything")).unwrap();
         assert_eq!(proof.path(), "/anything");
     }
 
@@ -196,7 +354,8 @@ mod tests {
         let nobody = Arc::new(User::anonymous());
         for (verb, url, allowed) in [
             ("get", "/healthz", true),
-            ("get", "/livez/ping", true),
+            ("get", "/livez/ping", false),
+            ("get", "/livez/", false),
             ("get", "/readyz", true),
             ("get", "/version", true),
             ("post", "/healthz", false),
@@ -208,7 +367,7 @@ mod tests {
             ("get", "/metrics", false),
             ("get", "/muster.dev/backup", false),
         ] {
-            assert_eq!(Authorizer::new().authorize(path(&nobody, verb, url)).is_ok(), allowed, "{verb} {url}");
+            assert_eq!(Authorizer::new().authorize(Request::path(&nobody, verb, url)).is_ok(), allowed, "{verb} {url}");
         }
         // A path that looks like health does not open a resource.
         let trick = Request { path: "/healthz", ..asked(&nobody, "get") };
@@ -240,7 +399,53 @@ mod tests {
             denied(Request { verb: "update", subresource: "status", namespace: "", resource: "namespaces", ..get }),
             "namespaces \"x\" is forbidden: User \"u\" cannot update resource \"namespaces/status\" in API group \"\" at the cluster scope"
         );
-        assert_eq!(denied(path(&user, "get", "/x")), "forbidden: User \"u\" cannot get path \"/x\"");
+        assert_eq!(denied(Request::path(&user, "get", "/x")), "forbidden: User \"u\" cannot get path \"/x\"");
+    }
+
+    struct One(std::sync::RwLock<Policy>);
+
+    impl PolicySource for One {
+        fn read(&self, with: &mut dyn FnMut(&Policy)) {
+            with(&self.0.read().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_right_holds_as_long_as_it_would_be_granted() {
+        let one = |text: &str| vec![text.to_owned()];
+        let rule = Rule { verbs: one("get"), api_groups: one(""), resources: one("configmaps"), ..Rule::default() };
+        let mut policy = Policy::default();
+        policy.set_role(RoleRef::new("", "r"), vec![rule]);
+        policy.set_binding("d", "b", RoleRef::new("", "r"), vec![crate::Subject::User("u".into())]);
+        let source = Arc::new(One(std::sync::RwLock::new(policy)));
+        let authorizer = Authorizer::new();
+        authorizer.follow(source.clone());
+        let user = Arc::new(User::authenticated("u", "", []));
+        let proof = authorizer.authorize(asked(&user, "get")).unwrap();
+        assert_eq!(
+            proof.reason().map(|r| r.as_ref()),
+            Some("RBAC: allowed by RoleBinding \"b/d\" of ClusterRole \"r\" to User \"u\"")
+        );
+        let right = authorizer.right(&proof);
+        assert!(right.holds());
+        source.0.write().unwrap().remove_binding("d", "b");
+        assert!(!right.holds());
+        assert!(authorizer.authorize(asked(&user, "get")).is_err());
+    }
+
+    #[test]
+    fn what_is_given_away_must_be_held() {
+        let authorizer = Authorizer::new();
+        let user = User::authenticated("u", "", ["dev".to_owned()]);
+        let one = |text: &str| vec![text.to_owned()];
+        let rules = [Rule { verbs: one("get"), api_groups: one(""), resources: one("pods"), ..Rule::default() }];
+        assert_eq!(
+            authorizer.confirm_grant(&user, "d", &rules, "roles.rbac.authorization.k8s.io").unwrap_err().to_string(),
+            "user \"u\" (groups=[\"dev\" \"system:authenticated\"]) is attempting to grant RBAC permissions not currently \
+             held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}"
+        );
+        assert!(authorizer.confirm_grant(&user, "d", &[], "").is_ok());
+        assert!(authorizer.confirm_grant(&User::admin(), "d", &rules, "").is_ok());
     }
 
     proptest::proptest! {

@@ -12,6 +12,26 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const ANONYMOUS: &str = "system:anonymous";
 /// The name of the administrator: of the generated client certificate and of local requests under `--authn-allow-localhost`.
 pub const ADMIN: &str = "system:admin";
+/// Every service account.
+pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// The user name a service account logs in with.
+pub fn service_account_name(namespace: &str, name: &str) -> String {
+    format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
+}
+
+/// Namespace and name of the service account behind a user name; none when no service account can have it.
+pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+    let valid = meta::name::dns1123_label(namespace).is_empty() && meta::name::dns1123_subdomain(name).is_empty();
+    valid.then_some((namespace, name))
+}
+
+/// The groups of every service account of a namespace.
+pub fn service_account_groups(namespace: &str) -> [String; 2] {
+    [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
@@ -47,7 +67,7 @@ impl User {
         self.groups.iter().any(|g| g == group)
     }
 
-    fn join(&mut self, group: &str) {
+    pub fn join(&mut self, group: &str) {
         if !self.is_in(group) {
             self.groups.push(group.to_owned());
         }

@@ -1,6 +1,7 @@
 //! Validation findings: which field, what is wrong with it, in the words Kubernetes users know.
 
 use serde_json::Value;
+use std::collections::HashSet;
 use std::fmt;
 
 pub type FieldErrors = Vec<FieldError>;
@@ -57,6 +58,10 @@ impl FieldError {
     }
     pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::Internal, field, None, detail)
+    }
+    /// Wrong, but what it is would tell nothing.
+    pub fn invalid_as_a_whole(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Invalid, field, None, detail)
     }
     pub fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(Wrong::TypeInvalid, field, Some(value.into()), detail)
@@ -161,13 +166,9 @@ pub fn quoted(text: &str) -> String {
 
 /// Several findings as one line: a single one stands alone, more are bracketed.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut unique: Vec<String> = Vec::with_capacity(errors.len());
-    for e in errors {
-        let line = e.to_string();
-        if !unique.contains(&line) {
-            unique.push(line);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut unique: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    unique.retain(|line| seen.insert(line.clone()));
     if unique.len() == 1 { unique.remove(0) } else { format!("[{}]", unique.join(", ")) }
 }
 

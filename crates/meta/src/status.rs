@@ -57,6 +57,9 @@ impl Reason {
     }
 }
 
+/// More findings than this about one object are not told.
+const MOST_CAUSES: usize = 1000;
+
 /// One machine-readable part of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
@@ -182,6 +185,8 @@ impl Status {
 
     /// A document that is well-formed but breaks the rules of its kind.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        // Who has made a thousand mistakes in one body has made them all the same way.
+        let errors = &errors[..errors.len().min(MOST_CAUSES)];
         let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut s = Self::new(422, Reason::Invalid, format!("{what} {name:?} is invalid: {}", aggregate(errors)));
         let causes =

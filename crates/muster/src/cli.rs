@@ -27,6 +27,9 @@ pub enum Command {
     /// Look after the keys that seal Secrets on disk
     #[command(subcommand)]
     Key(Key),
+    /// Make short-lived tokens, and look after the keys that sign tokens
+    #[command(subcommand)]
+    Token(Token),
     /// Print the version
     Version(VersionFlags),
     /// Print a completion script for a shell
@@ -90,6 +93,12 @@ pub struct Apiserver {
     /// Ports that services of type NodePort take on every node
     #[arg(long, default_value = "30000-32767", value_parser = port_range, value_name = "FROM-TO", help_heading = "Behaviour")]
     pub service_node_port_range: std::ops::RangeInclusive<u16>,
+    /// What is made by itself in namespaces: serviceaccount (default accounts, tokens in Secrets),
+    /// root-ca (ConfigMap kube-root-ca.crt); -NAME turns one off
+    #[arg(long, value_delimiter = ',', default_value = "*", value_name = "NAMES", allow_hyphen_values = true,
+          value_parser = ["*", "serviceaccount", "-serviceaccount", "root-ca", "-root-ca"], hide_possible_values = true,
+          help_heading = "Behaviour")]
+    pub controllers: Vec<String>,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: Logs,
 }
@@ -171,10 +180,33 @@ pub struct Access {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub kubectl_disabled: bool,
-    /// Refuse static tokens from kubectl
+    /// Refuse static tokens from kubectl; it takes certificates and tokens of `muster token create`
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub kubectl_ephemeral_token: bool,
+    /// Let whoever presents nothing be system:anonymous everywhere, not for health and version only
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub anonymous_auth: bool,
+    /// Issuer of service-account tokens
+    #[arg(long, default_value = "https://kubernetes.default.svc.cluster.local", value_name = "URL")]
+    pub service_account_issuer: String,
+    #[command(flatten)]
+    pub signing: Signing,
+    /// Further keys (EC P-256) by which service-account tokens are verified
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    pub service_account_key_file: Vec<PathBuf>,
+    /// Whom tokens are for when they do not say [default: the issuer]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub api_audiences: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Signing {
+    /// File of the key (EC P-256) that signs tokens, made at first start [default:
+    /// DIR/service-account.key]
+    #[arg(long, value_name = "FILE")]
+    pub service_account_signing_key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -234,6 +266,47 @@ pub enum Key {
     Prune {
         #[command(flatten)]
         data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Print a token for a person; it ends by itself
+    Create {
+        #[command(flatten)]
+        data: Data,
+        #[command(flatten)]
+        signing: Signing,
+        /// Whose token
+        #[arg(long, default_value = auth::ADMIN, value_name = "NAME")]
+        user: String,
+        /// Groups of that user, separated by commas [default: system:masters for system:admin]
+        #[arg(long, value_delimiter = ',', value_name = "NAME")]
+        group: Vec<String>,
+        /// How long it is good, at most 24h
+        #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION")]
+        ttl: Duration,
+    },
+    /// List the keys that verify tokens, the one that signs first
+    Keys {
+        #[command(flatten)]
+        data: Data,
+        #[command(flatten)]
+        signing: Signing,
+    },
+    /// Sign with a new key from now on; tokens of older keys stay good
+    Rotate {
+        #[command(flatten)]
+        data: Data,
+        #[command(flatten)]
+        signing: Signing,
+    },
+    /// Forget all keys but the one that signs; tokens of the others end
+    Prune {
+        #[command(flatten)]
+        data: Data,
+        #[command(flatten)]
+        signing: Signing,
     },
 }
 
@@ -360,6 +433,8 @@ mod tests {
             "muster apiserver --no-such-flag",
             "muster backup create",
             "muster completion tcsh",
+            "muster apiserver --controllers=everything",
+            "muster token create --ttl=forever",
         ] {
             assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
         }

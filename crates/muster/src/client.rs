@@ -117,7 +117,7 @@ mod tests {
     /// Gives its bytes to administrators who POST, and says no to everybody else.
     async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let authenticator = auth::Authenticator::new(auth::Options::default()).unwrap();
-        let user = authenticator.authenticate(request.extensions().get().unwrap(), request.headers()).unwrap();
+        let user = authenticator.authenticate(request.extensions().get().unwrap(), request.headers(), "/").unwrap();
         let body = match (request.method().as_str(), request.uri().path(), user.is_in(auth::MASTERS)) {
             ("POST", "/large", true) => Bytes::from(vec![7; 5 << 20]),
             _ => {

@@ -10,6 +10,7 @@ mod paths;
 mod problem;
 mod server;
 mod storage;
+mod token;
 mod upkeep;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Apiserver(flags) => server::run(*flags),
         Command::Backup(command) => backup::run(command),
         Command::Key(command) => key::run(command),
+        Command::Token(command) => token::run(command),
         Command::Version(flags) => say(&cli::version(flags.output)),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -62,6 +62,9 @@ impl DataDir {
     pub fn keys(&self) -> PathBuf {
         self.0.join("encryption.key")
     }
+    pub fn signing_key(&self) -> PathBuf {
+        self.0.join("service-account.key")
+    }
     pub fn audit_log(&self) -> PathBuf {
         self.0.join("audit/audit.log")
     }

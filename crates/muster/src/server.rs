@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use apiserver::{
-    Api,
+    Api, Controllers,
     audit::{AuditLog, Destination},
     serve::{BindError, Certificates, Limits, Server, Tls},
 };
-use auth::{Authenticator, Authorizer};
+use auth::{Authenticator, Authorizer, Issuer, IssuerOptions};
 use pki::{Authority, Identity, Kubeconfig, Names};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -22,7 +22,7 @@ use crate::{
     logging,
     paths::DataDir,
     problem::{Kind, Problem},
-    storage,
+    storage, token,
     upkeep::Upkeep,
 };
 
@@ -38,18 +38,10 @@ pub fn run(flags: Apiserver) -> Result<(), Problem> {
 async fn serve(flags: Apiserver) -> Result<(), Problem> {
     let dir = DataDir::choose(flags.data.data_dir.clone())?;
     dir.create()?;
-    let authenticator = Authenticator::new(auth::Options {
-        token_file: flags.access.token_auth_file.clone(),
-        allow_localhost: flags.access.authn_allow_localhost,
-        kubectl_disabled: flags.access.kubectl_disabled,
-        kubectl_ephemeral_token: flags.access.kubectl_ephemeral_token,
-    })
-    .map_err(|e| Problem::new(Kind::Configuration, "the token file cannot be used", e))?;
-
     // The store first: it holds the directory's lock, so that nobody else touches what follows.
     let keys = storage::keys(&flags.data, &dir)?;
     let store = storage::open(&flags, &dir, Arc::clone(&keys)).await?;
-    let outcome = with_store(&flags, &dir, &store, keys, authenticator).await;
+    let outcome = with_store(&flags, &dir, &store, keys).await;
     store.shutdown().await;
     outcome
 }
@@ -59,8 +51,8 @@ async fn with_store(
     dir: &DataDir,
     store: &store::Store,
     keys: Arc<store::KeyRing>,
-    authenticator: Authenticator,
 ) -> Result<(), Problem> {
+    let authenticator = authenticator(flags, dir)?;
     let audit = audit_log(flags, dir)?;
     let connections = raise_file_limit(flags.listen.max_connections);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -80,6 +72,14 @@ async fn with_store(
     options.service_node_ports = flags.service_node_port_range.clone();
     let address = flags.listen.advertise_address.unwrap_or(flags.listen.bind_address);
     options.advertise = secure.as_ref().map(|_| SocketAddr::new(address, flags.listen.secure_port));
+    options.controllers = Controllers {
+        service_accounts: is_on(&flags.controllers, "serviceaccount"),
+        root_ca: is_on(&flags.controllers, "root-ca"),
+    };
+    if let Some(secure) = &secure {
+        options.public_url = secure.url.clone();
+        options.root_ca = Some(trusted(&flags.listen, secure)?);
+    }
     let api = Api::new(store.clone(), options);
 
     let stop = CancellationToken::new();
@@ -119,6 +119,30 @@ async fn with_store(
         None => Ok(()),
         Some(why) => Err(Problem::new(Kind::Failed, "the server stopped", why)),
     }
+}
+
+fn authenticator(flags: &Apiserver, dir: &DataDir) -> Result<Authenticator, Problem> {
+    let access = &flags.access;
+    let issuer = Issuer::new(IssuerOptions {
+        issuer: access.service_account_issuer.clone(),
+        audiences: access.api_audiences.clone(),
+        keys: token::keys(access, dir)?,
+    });
+    Authenticator::new(auth::Options {
+        token_file: access.token_auth_file.clone(),
+        allow_localhost: access.authn_allow_localhost,
+        kubectl_disabled: access.kubectl_disabled,
+        kubectl_ephemeral_token: access.kubectl_ephemeral_token,
+        anonymous: access.anonymous_auth,
+        issuer: Some(Arc::new(issuer)),
+    })
+    .map_err(|e| Problem::new(Kind::Configuration, "the token file cannot be used", e))
+}
+
+/// As `--controllers` says it: `*` is all, a minus takes one away.
+fn is_on(controllers: &[String], name: &str) -> bool {
+    let states = |text: &str| controllers.iter().any(|c| c == text);
+    (states("*") || states(name)) && !states(&format!("-{name}"))
 }
 
 async fn asked_to_stop() -> Result<(), Problem> {
@@ -218,13 +242,19 @@ pub fn server_identity(listen: &Listen, authority: &Authority, names: &Names) ->
     }
 }
 
-/// The administrator's kubeconfig. With a certificate of somebody else's authority, that certificate is what it trusts.
-pub fn write_kubeconfig(listen: &Listen, dir: &DataDir, secure: &Secure) -> Result<(), pki::Error> {
-    let admin = secure.authority.client("admin", auth::ADMIN, auth::MASTERS)?;
+/// What clients shall trust: our authority, and the server's own certificate when that is of somebody else's.
+fn trusted(listen: &Listen, secure: &Secure) -> Result<String, pki::Error> {
     let mut trusted = secure.authority.certificate_pem().to_owned();
     if listen.tls_cert_file.is_some() {
         trusted.push_str(server_identity(listen, &secure.authority, &secure.names)?.certificate_pem());
     }
+    Ok(trusted)
+}
+
+/// The administrator's kubeconfig.
+pub fn write_kubeconfig(listen: &Listen, dir: &DataDir, secure: &Secure) -> Result<(), pki::Error> {
+    let admin = secure.authority.client("admin", auth::ADMIN, auth::MASTERS)?;
+    let trusted = trusted(listen, secure)?;
     let kubeconfig =
         Kubeconfig { cluster: "muster", user: "admin", server: &secure.url, authority_pem: &trusted, identity: &admin };
     kubeconfig.write(&dir.kubeconfig()).map(|_| ())

@@ -14,7 +14,7 @@ use crate::{
     cli::Apiserver,
     paths::DataDir,
     server::{self, Secure},
-    storage,
+    storage, token,
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -36,6 +36,10 @@ impl Upkeep<'_> {
         let mut tokens = self.flags.access.token_auth_file.clone().map(Watched::new);
         let mut certificate = self.flags.listen.tls_cert_file.clone().map(Watched::new);
         let mut keys = Watched::new(storage::key_file(&self.flags.data, self.dir));
+        let mut signing: Vec<Watched> = std::iter::once(token::signing_file(&self.flags.access.signing, self.dir))
+            .chain(self.flags.access.service_account_key_file.iter().cloned())
+            .map(Watched::new)
+            .collect();
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -51,6 +55,10 @@ impl Upkeep<'_> {
             }
             if keys.changed() {
                 self.take_up_keys().await;
+            }
+            // Every one is looked at, whatever the others say.
+            if signing.iter_mut().fold(false, |changed, file| file.changed() | changed) {
+                self.take_up_signing_keys();
             }
         }
     }
@@ -75,6 +83,19 @@ impl Upkeep<'_> {
         match self.store.reseal().await {
             Ok(_) => tracing::info!(key = self.ring.ids().first(), "the key file changed; Secrets are sealed anew"),
             Err(error) => tracing::error!(%error, "the key file changed; sealing anew failed"),
+        }
+    }
+}
+
+impl Upkeep<'_> {
+    fn take_up_signing_keys(&self) {
+        let Some(issuer) = self.authenticator.issuer() else { return };
+        match token::keys(&self.flags.access, self.dir) {
+            Ok(keys) => {
+                issuer.replace_keys(keys);
+                tracing::info!(keys = ?issuer.keys(), "the keys that sign tokens changed and were read again");
+            }
+            Err(error) => tracing::error!(%error, "the keys that sign tokens changed and are wrong; the old ones stay"),
         }
     }
 }

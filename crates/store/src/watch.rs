@@ -35,11 +35,7 @@ impl Watch {
         loop {
             // Before looking: what comes after the look wakes us again.
             self.head.mark_unchanged();
-            let visible = self.tree.revision();
-            match self.shelf.events(&self.prefix, self.cursor, visible, max.max(1), out) {
-                Ok(cursor) => self.cursor = cursor,
-                Err(_lost) => return Err(Error::Compacted { oldest: self.tree.oldest() }),
-            }
+            self.take(max, out)?;
             if out.len() > before {
                 return Ok(());
             }
@@ -50,6 +46,21 @@ impl Watch {
                 return Err(Error::Closed);
             }
         }
+    }
+
+    /// What [`next`](Self::next) would give now, without waiting: perhaps nothing.
+    pub fn take(&mut self, max: usize, out: &mut Vec<Arc<Event>>) -> Result<()> {
+        let visible = self.tree.revision();
+        match self.shelf.events(&self.prefix, self.cursor, visible, max.max(1), out) {
+            Ok(cursor) => self.cursor = cursor,
+            Err(_lost) => return Err(Error::Compacted { oldest: self.tree.oldest() }),
+        }
+        Ok(())
+    }
+
+    /// The collection has changed since the cursor. Costs one load; may be true a moment before the change can be taken.
+    pub fn is_behind(&self) -> bool {
+        self.shelf.newest() > self.cursor
     }
 
     /// Everything up to here was seen; at the collection's head this is the store's revision, so a bookmark can carry it.

@@ -206,7 +206,7 @@ async fn control(client: &Client) -> Outcome {
         move |object: Arc<ConfigMap>, seen: Arc<Seen>| {
             let api = api.clone();
             async move {
-                finalizer(&api, FINALIZER, object, |event| async {
+                finalizer(&api, FINALIZER, object, |event| async move {
                     match event {
                         finalizer::Event::Apply(_) => seen.applied.fetch_add(1, SeqCst),
                         finalizer::Event::Cleanup(_) => seen.cleaned.fetch_add(1, SeqCst),

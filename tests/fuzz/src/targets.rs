@@ -48,6 +48,43 @@ pub fn strategic_merge_patch(data: &[u8]) {
     }
 }
 
+/// An expression on the first line, an object on the rest: whatever compiles runs, and stays within its budget.
+pub fn cel(data: &[u8]) {
+    const LIMIT: u64 = 20_000;
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (expression, object) = text.split_once('\n').unwrap_or((text, "{}"));
+    let object = meta::json::parse(object.as_bytes()).map_or(Value::Null, |parsed| parsed.value);
+    for output in [Output::Bool, Output::String] {
+        let Ok(program) = Program::compile(expression, &cel_object(), OldSelf::Bound, output) else { continue };
+        let mut budget = Budget::new(LIMIT, 2 * LIMIT);
+        let _ = program.evaluate(&object, Some(&object), &mut budget);
+        assert!(budget.remaining() >= LIMIT, "spent {}", 2 * LIMIT - budget.remaining());
+    }
+}
+
+/// An object with a field of every kind.
+fn cel_object() -> Decl {
+    let list = |element, identity| Decl::List { element: Box::new(element), max: Some(10), identity };
+    let keyed =
+        Decl::Object { fields: [("k".into(), Decl::String { max: None })].into(), required: Default::default() };
+    let fields = [
+        ("any", Decl::Dyn),
+        ("number", Decl::Int),
+        ("double", Decl::Double),
+        ("text", Decl::String { max: Some(20) }),
+        ("either", Decl::IntOrString { max: None }),
+        ("bytes", Decl::Bytes { max: None }),
+        ("time", Decl::Timestamp),
+        ("span", Decl::Duration),
+        ("list", list(Decl::Int, Identity::Atomic)),
+        ("set", list(Decl::String { max: None }, Identity::Set)),
+        ("keyed", list(keyed, Identity::Map(vec!["k".into()]))),
+        ("map", Decl::Map { value: Box::new(Decl::String { max: None }), max: None }),
+    ];
+    let fields = fields.into_iter().map(|(name, decl)| (name.to_string(), decl)).collect();
+    Decl::Object { fields, required: Default::default() }
+}
+
 /// Owners from a client: what is read is written such that it reads the same.
 pub fn managed_fields(data: &[u8]) {
     let Ok(parsed) = meta::json::parse(data) else { return };
@@ -87,43 +124,6 @@ pub fn server_side_apply(data: &[u8]) {
         Ok(again) => assert_eq!(again.object, None),
         Err(refused) => panic!("again: {refused}"),
     }
-}
-
-/// An expression on the first line, an object on the rest: whatever compiles runs, and stays within its budget.
-pub fn cel(data: &[u8]) {
-    const LIMIT: u64 = 20_000;
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let (expression, object) = text.split_once('\n').unwrap_or((text, "{}"));
-    let object = meta::json::parse(object.as_bytes()).map_or(Value::Null, |parsed| parsed.value);
-    for output in [Output::Bool, Output::String] {
-        let Ok(program) = Program::compile(expression, &cel_object(), OldSelf::Bound, output) else { continue };
-        let mut budget = Budget::new(LIMIT, 2 * LIMIT);
-        let _ = program.evaluate(&object, Some(&object), &mut budget);
-        assert!(budget.remaining() >= LIMIT, "spent {}", 2 * LIMIT - budget.remaining());
-    }
-}
-
-/// An object with a field of every kind.
-fn cel_object() -> Decl {
-    let list = |element, identity| Decl::List { element: Box::new(element), max: Some(10), identity };
-    let keyed =
-        Decl::Object { fields: [("k".into(), Decl::String { max: None })].into(), required: Default::default() };
-    let fields = [
-        ("any", Decl::Dyn),
-        ("number", Decl::Int),
-        ("double", Decl::Double),
-        ("text", Decl::String { max: Some(20) }),
-        ("either", Decl::IntOrString { max: None }),
-        ("bytes", Decl::Bytes { max: None }),
-        ("time", Decl::Timestamp),
-        ("span", Decl::Duration),
-        ("list", list(Decl::Int, Identity::Atomic)),
-        ("set", list(Decl::String { max: None }, Identity::Set)),
-        ("keyed", list(keyed, Identity::Map(vec!["k".into()]))),
-        ("map", Decl::Map { value: Box::new(Decl::String { max: None }), max: None }),
-    ];
-    let fields = fields.into_iter().map(|(name, decl)| (name.to_string(), decl)).collect();
-    Decl::Object { fields, required: Default::default() }
 }
 
 pub fn label_selector(data: &[u8]) {

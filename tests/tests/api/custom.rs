@@ -110,6 +110,7 @@ async fn defaults_are_filled_in(peer: &Peer) {
 async fn new_defaults_show_in_old_objects(peer: &Peer) {
     let (crd, path) = installed(peer, spec(json!({"a": {"type": "integer"}, "b": {"type": "integer"}}))).await;
     let made = peer.post(&path, crd.widget("v1", "old", json!({"spec": {"a": 1, "b": 2}}))).await.ok(201);
+    peer.post(&path, crd.widget("v1", "older", json!({"spec": {"a": 1, "b": 2}}))).await.ok(201);
     let mut versions = crd.body["spec"]["versions"].clone();
     versions[0]["schema"]["openAPIV3Schema"] =
         spec(json!({"a": {"type": "integer"}, "c": {"type": "integer", "default": 3}}));
@@ -124,7 +125,10 @@ async fn new_defaults_show_in_old_objects(peer: &Peer) {
     let written =
         peer.patch(&format!("{path}/old"), "merge", json!({"metadata": {"labels": {"x": "y"}}})).await.ok(200);
     assert_eq!(written["spec"], seen["spec"]);
+    watch.expect("ADDED", "older").await;
     assert_eq!(watch.expect("MODIFIED", "old").await["spec"], seen["spec"]);
+    peer.delete(&format!("{path}/older")).await.ok(200);
+    assert_eq!(watch.expect("DELETED", "older").await["spec"], seen["spec"], "also when it goes");
 }
 
 async fn schema_is_enforced(peer: &Peer) {

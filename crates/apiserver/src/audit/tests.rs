@@ -11,6 +11,8 @@ fn entry<'a>(user: &'a User, verb: &'a str, name: &'a str) -> Entry<'a> {
     Entry {
         request_id: "r-1",
         user,
+        acting_as: None,
+        reason: "",
         source: Some(SocketAddr::from(([127, 0, 0, 1], 4000))),
         verb,
         group: "",

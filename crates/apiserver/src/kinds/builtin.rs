@@ -1,6 +1,10 @@
 //! The rows: every built-in kind we serve.
 
-use super::{Behaviour, FINALIZE, Kind, STATUS, StoredAs, columns, core, definition, metadata, rules};
+use super::{
+    Behaviour, FINALIZE, Kind, STATUS, StoredAs, access, apps, autoscaling, batch, classes, columns, core, definition,
+    metadata, networking, policy, rules, spec_changes,
+};
+use std::cmp::Reverse;
 use store::Collection;
 
 /// A kind as a line of a table.
@@ -21,16 +25,16 @@ pub struct Row {
 pub const PLAIN: Behaviour = Behaviour {
     name: metadata::subdomain,
     generation: false,
+    changes: spec_changes,
     status: false,
     resets: &[],
     status_metadata: true,
+    born_with_status: false,
     subresources: &[],
     categories: &[],
     create_on_update: false,
     unconditional_update: true,
-    propagation: None,
     deprecation: "",
-    warnings: |_| Vec::new(),
     returns_deleted: false,
     selectable: &[],
     deletes_collection: true,
@@ -49,6 +53,8 @@ pub const PLAIN: Behaviour = Behaviour {
     validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
     validate_part: |_, _, _| Vec::new(),
+    warnings: None,
+    orphans: false,
 };
 
 static NAMESPACE: Behaviour = Behaviour {
@@ -85,6 +91,7 @@ static SECRET: Behaviour = Behaviour {
 };
 
 static SERVICE_ACCOUNT: Behaviour = Behaviour {
+    subresources: &[access::TOKEN],
     returns_deleted: true,
     prepare_create: rules::service_account_prepare,
     prepare_update: |object, _| rules::service_account_prepare(object),
@@ -170,6 +177,8 @@ fn event_renames() -> StoredAs {
             ("count", "deprecatedCount"),
             ("reportingComponent", "reportingController"),
         ],
+        to_stored: |_| {},
+        to_served: |_| {},
     }
 }
 
@@ -185,9 +194,35 @@ const ROWS: &[Row] = &[
     Row { group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease", short: &[], namespaced: true, collection: "coordination.k8s.io/leases", stored_as: None, behaviour: &LEASE },
 ];
 
+/// Groups in the order of discovery, which is also the order in which `kubectl get all` shows them.
+const GROUPS: &[&str] = &[
+    "",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+];
+
+/// Newest versions first; within one, kinds by their plural.
 pub fn kinds() -> Vec<Kind> {
     let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-    let rows = [ROWS, core::ROWS].into_iter().flatten();
+    let rows =
+        [ROWS, core::ROWS, apps::ROWS, batch::ROWS, autoscaling::ROWS, policy::ROWS, networking::ROWS, classes::ROWS]
+            .into_iter()
+            .flatten();
     let mut kinds: Vec<Kind> = rows
         .map(|row| Kind {
             group: row.group.into(),
@@ -211,15 +246,10 @@ pub fn kinds() -> Vec<Kind> {
             action: row.behaviour.action,
             custom: None,
         })
+        .chain(access::kinds())
         .collect();
-    // Groups in the order of the tables, resources by name: so Kubernetes lists them.
-    let mut groups: Vec<String> = Vec::new();
-    for kind in &kinds {
-        if !groups.contains(&kind.group) {
-            groups.push(kind.group.clone());
-        }
-    }
-    kinds.sort_by_key(|kind| (groups.iter().position(|group| *group == kind.group), kind.plural.clone()));
+    let place = |group: &str| GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len());
+    kinds.sort_by_cached_key(|kind| (place(&kind.group), Reverse(kind.version.clone()), kind.plural.clone()));
     kinds
 }
 

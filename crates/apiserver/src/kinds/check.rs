@@ -215,6 +215,63 @@ pub fn label_values(requirement: &At<'_>, errors: &mut FieldErrors) {
     }
 }
 
+/// One entry of the conditions in a status.
+pub fn condition(at: &At<'_>, errors: &mut FieldErrors) {
+    named(&at.field("type"), at.text("type"), name::qualified_name, errors);
+    let status = at.text("status");
+    let statuses = ["False", "True", "Unknown"];
+    if !statuses.contains(&status) {
+        errors.push(FieldError::not_supported(at.field("status"), status, &statuses));
+    }
+    if at.int("observedGeneration").is_some_and(|n| n < 0) {
+        at.invalid("observedGeneration", "must be greater than or equal to zero", errors);
+    }
+    at.required("lastTransitionTime", errors);
+    if at.required("reason", errors) {
+        named(&at.field("reason"), at.text("reason"), condition_reason, errors);
+        if at.text("reason").len() > 1024 {
+            errors.push(FieldError::too_long(at.field("reason"), 1024));
+        }
+    }
+    if at.text("message").len() > 32 * 1024 {
+        errors.push(FieldError::too_long(at.field("message"), 32 * 1024));
+    }
+}
+
+fn condition_reason(value: &str) -> Vec<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let fits = value.starts_with(|c: char| c.is_ascii_alphabetic())
+        && value.ends_with(word)
+        && value.chars().all(|c| word(c) || c == ',' || c == ':');
+    if fits {
+        return Vec::new();
+    }
+    vec![
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or \
+         '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
+         'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
+            .to_owned(),
+    ]
+}
+
+/// `domain/path`, such as the name of a controller.
+pub fn domain_prefixed(at: &At<'_>, field: &str, errors: &mut FieldErrors) {
+    if !at.required(field, errors) {
+        return;
+    }
+    let value = at.text(field);
+    let Some((host, path)) = value.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
+        at.invalid(field, "must be a domain-prefixed path (such as \"acme.io/foo\")", errors);
+        return;
+    };
+    named(&at.field(field), host, name::dns1123_subdomain, errors);
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+    if !path.bytes().all(fits) {
+        let why = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.push(FieldError::invalid(at.field(field), path, why));
+    }
+}
+
 pub fn ip(value: &str) -> Vec<String> {
     match value.parse::<std::net::IpAddr>() {
         Ok(_) => Vec::new(),

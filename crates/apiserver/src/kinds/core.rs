@@ -8,7 +8,6 @@ use super::{
 use crate::objects::Part;
 use crate::pods::{BINDING, EVICTION};
 use crate::services;
-use meta::options::Propagation;
 use std::borrow::Cow;
 
 const fn core(kind: &'static str) -> GroupVersionKind {
@@ -46,7 +45,7 @@ static POD: Behaviour = Behaviour {
     columns: pod::columns::POD,
     cells: pod::columns::pod,
     waits: true,
-    warnings: pod::update::warnings,
+    warnings: Some(pod::update::warnings),
     grace: pod::update::grace,
     default: pod::default_pod,
     admit: pod::update::admit,
@@ -63,6 +62,7 @@ static BINDINGS: Behaviour = Behaviour { action: Some(Action::Bind), ..PLAIN };
 
 static NODE: Behaviour = Behaviour {
     status: true,
+    born_with_status: true,
     subresources: &[Subresource::connect("proxy", Connect::Proxy, core("NodeProxyOptions"))],
     selectable: &[("spec.unschedulable", "spec.unschedulable?false")],
     columns: node::COLUMNS,
@@ -89,7 +89,6 @@ static SERVICE: Behaviour = Behaviour {
     cells: service::cells,
     default: service::default,
     admit: services::admit,
-    prepare_create: service::prepare_create,
     prepare_update: service::prepare_update,
     validate: service::validate,
     validate_update: service::validate_update,
@@ -109,7 +108,7 @@ static ENDPOINTS: Behaviour = Behaviour {
 
 static ENDPOINT_SLICE: Behaviour = Behaviour {
     generation: true,
-    warnings: endpoints::slice_warnings,
+    warnings: Some(endpoints::slice_warnings),
     prepare_update: endpoints::slice_update,
     columns: endpoints::SLICE_COLUMNS,
     cells: endpoints::slice_cells,
@@ -157,7 +156,7 @@ static TEMPLATE: Behaviour = Behaviour {
 };
 
 static CONTROLLER: Behaviour = Behaviour {
-    propagation: Some(Propagation::Orphan),
+    orphans: true,
     generation: true,
     status: true,
     categories: &["all"],
@@ -170,7 +169,6 @@ static CONTROLLER: Behaviour = Behaviour {
     columns: templates::CONTROLLER_COLUMNS,
     cells: templates::controller_cells,
     default: templates::controller_default,
-    prepare_create: templates::controller_create,
     validate: templates::controller_validate,
     validate_part: templates::controller_validate_part,
     ..PLAIN
@@ -185,7 +183,6 @@ static QUOTA: Behaviour = Behaviour {
     columns: limits::QUOTA_COLUMNS,
     cells: limits::quota_cells,
     default: limits::quota_default,
-    prepare_create: limits::quota_create,
     validate: limits::quota_validate,
     validate_update: limits::quota_validate_update,
     validate_part: limits::quota_validate_part,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// What a type's fields are when nobody says otherwise, as JSON, and what a constant cannot say.
-type Row = (&'static str, &'static str, fn(&mut Map<String, Value>));
+pub type Row = (&'static str, &'static str, fn(&mut Map<String, Value>));
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -42,13 +42,25 @@ const ROWS: &[Row] = &[
 
 const CONTAINER: &str = r#"{"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}"#;
 
+fn rows() -> impl Iterator<Item = &'static Row> {
+    let tables = [
+        ROWS,
+        super::apps::DEFAULTS,
+        super::batch::DEFAULTS,
+        super::autoscaling::DEFAULTS,
+        super::networking::DEFAULTS,
+        super::classes::DEFAULTS,
+    ];
+    tables.into_iter().flatten()
+}
+
 struct Rule {
     fields: Map<String, Value>,
     more: fn(&mut Map<String, Value>),
 }
 
 static RULES: LazyLock<HashMap<&'static str, Rule>> = LazyLock::new(|| {
-    ROWS.iter()
+    rows()
         .map(|(name, fields, more)| {
             (*name, Rule { fields: serde_json::from_str(fields).unwrap_or_default(), more: *more })
         })
@@ -101,7 +113,7 @@ pub fn set(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
     }
 }
 
-fn nothing(_: &mut Map<String, Value>) {}
+pub fn nothing(_: &mut Map<String, Value>) {}
 
 /// Resources are counted in thousandths; finer amounts are rounded up.
 fn round(resources: &mut Map<String, Value>) {
@@ -222,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_row_names_a_type_and_fields_of_it() {
-        for (name, fields, _) in ROWS {
+        for (name, fields, _) in rows() {
             let ty = Facts::builtin().named(name).unwrap_or_else(|| panic!("{name} is not in the table"));
             let fields: Map<String, Value> = serde_json::from_str(fields).unwrap();
             for field in fields.keys() {

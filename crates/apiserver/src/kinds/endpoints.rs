@@ -28,8 +28,8 @@ pub fn slice_default(object: &mut Object) {
     }
 }
 
-pub fn slice_warnings(object: &Object) -> Vec<String> {
-    let named = object.0.get("addressType").and_then(Value::as_str) == Some("FQDN");
+pub fn slice_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let named = old.is_none() && object.0.get("addressType").and_then(Value::as_str) == Some("FQDN");
     if named { vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()] } else { Vec::new() }
 }
 

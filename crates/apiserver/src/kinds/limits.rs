@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object, name};
 use schema::quantity::nanos;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 pub fn range_default(object: &mut Object) {
@@ -93,10 +93,6 @@ pub fn quota_default(object: &mut Object) {
     super::defaults::apply("core/v1.ResourceQuota", &mut object.0);
 }
 
-pub fn quota_create(object: &mut Object) {
-    object.0.insert("status".into(), json!({}));
-}
-
 fn quota_resources(at: &At<'_>, list: &str, errors: &mut FieldErrors) {
     for (resource, value) in at.entries(list) {
         let field = format!("{}[{resource}]", at.field(list));
@@ -142,11 +138,14 @@ pub fn quota_validate(object: &Object) -> FieldErrors {
     let spec = root.part("spec");
     quota_resources(&spec, "hard", &mut errors);
     let scopes: Vec<&str> = spec.texts("scopes").collect();
-    for scope in &scopes {
+    let mut seen = BTreeSet::new();
+    for scope in scopes.iter().filter(|scope| seen.insert(**scope)) {
         if !SCOPES.contains(scope) {
             spec.invalid("scopes", "unsupported scope", &mut errors);
         }
-        for (resource, _) in spec.entries("hard").filter(|(resource, _)| is_quota_resource(resource)) {
+        let limited =
+            spec.entries("hard").filter(|(resource, _)| SCOPES.contains(scope) && is_quota_resource(resource));
+        for (resource, _) in limited {
             if !covers(scope, resource) {
                 spec.invalid("scopes", "unsupported scope applied to resource", &mut errors);
             }

@@ -1,7 +1,13 @@
 //! The kinds we serve: rows of data over one generic handler, and the registry that finds them.
 
+mod access;
+mod apps;
+mod autoscaling;
+mod batch;
 mod builtin;
+mod cells;
 pub mod check;
+mod classes;
 mod columns;
 mod core;
 pub mod custom;
@@ -11,8 +17,10 @@ mod endpoints;
 mod jsonpath;
 mod limits;
 pub mod metadata;
+mod networking;
 mod node;
 pub mod pod;
+mod policy;
 mod registry;
 mod rules;
 pub mod service;
@@ -20,13 +28,13 @@ mod templates;
 pub mod volumes;
 
 pub use builtin::SEALED;
+pub use classes::SYSTEM_PRIORITIES;
 pub use custom::{Custom, Definition};
 pub use registry::Registry;
 
 use crate::Inner;
 use crate::objects::Part;
 use jiff::Timestamp;
-use meta::options::Propagation;
 use meta::table::Column;
 use meta::{FieldErrors, GroupResource, Object, Status};
 use serde_json::Value;
@@ -113,6 +121,15 @@ pub enum Action {
     Bind,
     /// Deletes a pod if its disruption budget allows.
     Evict,
+    ReviewAccess,
+    /// In the namespace of the path.
+    ReviewAccessHere,
+    ReviewMyAccess,
+    ReviewMyRules,
+    ReviewMyself,
+    ReviewToken,
+    /// A token for the service account of the path.
+    RequestToken,
 }
 
 /// What of a running pod, a node or a service a request wants to reach.
@@ -164,11 +181,13 @@ impl Subresource {
     }
 }
 
-/// Another group-version is the stored form; top-level fields are renamed on the way.
+/// Another group-version is the stored form; top-level fields are renamed on the way, and what else differs is converted.
 pub struct StoredAs {
     pub api_version: &'static str,
     /// (stored, served)
     pub renames: &'static [(&'static str, &'static str)],
+    pub to_stored: fn(&mut Object),
+    pub to_served: fn(&mut Object),
 }
 
 /// What differs from kind to kind, as data and small functions.
@@ -177,6 +196,8 @@ pub struct Behaviour {
     pub name: fn(&str, bool) -> Vec<String>,
     /// `metadata.generation` counts changes of the spec.
     pub generation: bool,
+    /// What counts as such a change, new before old.
+    pub changes: fn(&Object, &Object) -> bool,
     /// Has a status subresource: the main resource leaves status alone and the other way round.
     pub status: bool,
     /// Fields that writes through a subresource do not reach, besides the obvious (an object's status, a status's spec): the
@@ -184,6 +205,8 @@ pub struct Behaviour {
     pub resets: &'static [(&'static str, &'static str)],
     /// A write of the status may change labels, annotations and finalizers, too.
     pub status_metadata: bool,
+    /// Its creator may say the status, too.
+    pub born_with_status: bool,
     /// Subresources besides `status`.
     pub subresources: &'static [Subresource],
     /// Names for several kinds at once, e.g. `all`.
@@ -192,12 +215,8 @@ pub struct Behaviour {
     pub create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub unconditional_update: bool,
-    /// What becomes of the objects it owns when a deletion does not say.
-    pub propagation: Option<Propagation>,
     /// Told with every answer, when not empty.
     pub deprecation: &'static str,
-    /// What else the creator of an object should know.
-    pub warnings: fn(&Object) -> Vec<String>,
     /// DELETE answers the object instead of a Status.
     pub returns_deleted: bool,
     /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
@@ -230,6 +249,22 @@ pub struct Behaviour {
     pub validate_create: fn(&Object) -> FieldErrors,
     pub validate_update: fn(&Object, &Object) -> FieldErrors,
     pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
+    /// What the author of an accepted object should be told; the old one is there on an update.
+    pub warnings: Option<Warn>,
+    /// Deleting it leaves what it owns alone, unless the client says otherwise.
+    pub orphans: bool,
+}
+
+pub type Warn = fn(&Object, Option<&Object>) -> Vec<String>;
+
+/// Anything but metadata and status differs.
+pub fn spec_changes(new: &Object, old: &Object) -> bool {
+    rest(new, &["metadata", "status"]).ne(rest(old, &["metadata", "status"]))
+}
+
+/// An object's fields but some.
+fn rest<'a>(object: &'a Object, but: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.0.iter().filter(|(key, _)| !but.contains(&key.as_str()))
 }
 
 impl Kind {
@@ -332,6 +367,7 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, outer, inner);
             }
+            (stored.to_stored)(object);
             object.set_type(stored.api_version, &self.kind);
             let (group, version) = meta::split_api_version(stored.api_version);
             retype(object, group, version, &self.kind);
@@ -349,6 +385,7 @@ impl Kind {
             for (inner, outer) in stored.renames {
                 rename(object, inner, outer);
             }
+            (stored.to_served)(object);
             object.set_type(&self.api_version(), &self.kind);
             retype(object, &self.group, &self.version, &self.kind);
         } else {
@@ -394,9 +431,10 @@ impl Kind {
 
     /// A change that counts as a new generation: of anything but metadata and what the status subresource is for.
     pub fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
-        let counts = |key: &str| key != "metadata" && (key != "status" || self.custom.is_some());
-        let part = |(key, _): &(&String, &Value)| counts(key);
-        new.0.iter().filter(part).ne(old.0.iter().filter(part))
+        match &self.custom {
+            Some(_) => rest(new, &["metadata"]).ne(rest(old, &["metadata"])),
+            None => (self.behaviour.changes)(new, old),
+        }
     }
 
     pub fn column_definitions(&self) -> Value {
@@ -419,10 +457,7 @@ impl Kind {
 
     /// What the writer of an object should know.
     pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        match &self.custom {
-            Some(custom) => custom.advice(object, old),
-            None => (self.behaviour.warnings)(object),
-        }
+        self.custom.as_ref().map(|custom| custom.advice(object, old)).unwrap_or_default()
     }
 
     /// What every client of the kind is warned of.
@@ -433,6 +468,16 @@ impl Kind {
     /// Ends when the kind is no longer what it is now, at the latest with `stop`.
     pub fn lifetime(&self, stop: &CancellationToken) -> CancellationToken {
         self.custom.as_ref().map_or(stop, |custom| &custom.retired).child_token()
+    }
+
+    /// What creation makes of a status: nothing is known yet.
+    pub fn clear_status(&self, object: &mut Object) {
+        let facts = schema::Facts::builtin();
+        let field = facts.kind(&self.group, &self.version, &self.kind).and_then(|ty| ty.field("status"));
+        match field.map(|field| facts.zero(&field.shape)) {
+            Some(zero) if !zero.is_null() => object.0.insert("status".into(), zero),
+            _ => object.0.remove("status"),
+        };
     }
 
     /// The group that names this kind in validation errors: the one it is stored in.

@@ -106,9 +106,11 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
 }
 
 fn addresses(status: &At<'_>, errors: &mut FieldErrors) {
-    let list = status.list("addresses");
-    for (i, address) in list.iter().enumerate().filter(|(i, address)| list[..*i].contains(address)) {
-        errors.push(FieldError::duplicate(format!("status.addresses[{i}]"), address.clone()));
+    let mut seen = BTreeSet::new();
+    for address in status.items("addresses") {
+        if !seen.insert((address.text("type"), address.text("address"))) {
+            errors.push(FieldError::duplicate(address.path(), Value::Object(address.map.clone())));
+        }
     }
 }
 

@@ -79,10 +79,6 @@ pub fn default(object: &mut Object) {
     }
 }
 
-pub fn prepare_create(object: &mut Object) {
-    object.0.insert("status".into(), json!({"loadBalancer": {}}));
-}
-
 /// What the new type has no use for goes, unless the writer changed it, too: then the rules will tell.
 pub fn prepare_update(new: &mut Object, old: &Object) {
     let (old_root, new_root) = (At::root("", &old.0), At::root("", &new.0));
@@ -238,12 +234,13 @@ pub fn addresses(spec: &At<'_>) -> FieldErrors {
         _ => {}
     }
     let families: Vec<&str> = spec.texts("ipFamilies").collect();
+    let mut seen = HashSet::new();
     for (i, family) in families.iter().enumerate() {
         let field = format!("spec.ipFamilies[{i}]");
         if !["IPv4", "IPv6"].contains(family) {
             errors.push(FieldError::not_supported(field.clone(), *family, &["IPv4", "IPv6"]));
         }
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errors.push(FieldError::duplicate(field, *family));
         }
     }

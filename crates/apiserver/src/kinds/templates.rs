@@ -65,10 +65,6 @@ pub fn controller_default(object: &mut Object) {
     super::defaults::set(object.meta_mut(), "labels", labels);
 }
 
-pub fn controller_create(object: &mut Object) {
-    object.0.insert("status".into(), json!({"replicas": 0}));
-}
-
 pub fn controller_validate(object: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let root = At::root("", &object.0);

@@ -46,7 +46,7 @@ impl tower::Service<Request<Incoming>> for Echo {
         let this = self.clone();
         Box::pin(async move {
             let peer = request.extensions().get::<Peer>().cloned().unwrap();
-            let user = this.authenticator.authenticate(&peer, request.headers());
+            let user = this.authenticator.authenticate(&peer, request.headers(), request.uri().path());
             let host = request.headers().get(header::HOST).map(|h| h.to_str().unwrap().to_owned());
             let text = format!(
                 "{:?} {} tls={} user={} host={}",
@@ -117,7 +117,7 @@ impl Rig {
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let (send, waiting) = mpsc::unbounded_channel();
         let echo = Echo {
-            authenticator: Arc::new(Authenticator::new(auth::Options::default()).unwrap()),
+            authenticator: Arc::new(Authenticator::new(auth::Options { anonymous: true, ..auth::Options::default() }).unwrap()),
             stop: stop.clone(),
             finish: finish.clone(),
             waiting: send,

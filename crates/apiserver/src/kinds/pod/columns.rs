@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use meta::table::Column;
 use meta::{Object, time};
 use serde_json::Value;
+use std::collections::HashSet;
 
 pub const POD: &[Column] = &[
     Column::name(),
@@ -75,16 +76,14 @@ fn look<'a>(object: &Object, spec: &'a At<'a>, status: &'a At<'a>) -> Seen<'a> {
     if status.items("conditions").any(|condition| gated(&condition)) {
         reason = "SchedulingGated".into();
     }
-    let is_sidecar = |name: &str| {
-        spec.items("initContainers").any(|c| c.text("name") == name && c.text("restartPolicy") == "Always")
-    };
-    let sidecars = spec.items("initContainers").filter(|c| c.text("restartPolicy") == "Always").count();
+    let sidecars: HashSet<&str> =
+        spec.items("initContainers").filter(|c| c.text("restartPolicy") == "Always").map(|c| c.text("name")).collect();
     let mut ready = 0;
     let (mut all, mut lasting) = (Restarts::default(), Restarts::default());
     let mut initializing = false;
     for (i, container) in status.items("initContainerStatuses").enumerate() {
         all.add(&container);
-        let sidecar = is_sidecar(container.text("name"));
+        let sidecar = sidecars.contains(container.text("name"));
         if sidecar {
             lasting.add(&container);
         }
@@ -136,7 +135,7 @@ fn look<'a>(object: &Object, spec: &'a At<'a>, status: &'a At<'a>) -> Seen<'a> {
             reason = "Terminating".into();
         }
     }
-    let containers = spec.list("containers").len() + sidecars;
+    let containers = spec.list("containers").len() + sidecars.len();
     Seen { ready, containers, reason, restarts: all.count, last_restart: all.last }
 }
 
@@ -153,9 +152,9 @@ fn gates(spec: &At<'_>, status: &At<'_>) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = |gate: &&&str| {
-        status.items("conditions").find(|c| c.text("type") == **gate).is_some_and(|c| c.text("status") == "True")
-    };
+    let open: HashSet<&str> =
+        status.items("conditions").filter(|c| c.text("status") == "True").map(|c| c.text("type")).collect();
+    let open = |gate: &&&str| open.contains(**gate);
     format!("{}/{}", gates.iter().filter(open).count(), gates.len())
 }
 

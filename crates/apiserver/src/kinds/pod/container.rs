@@ -4,12 +4,12 @@ use super::resources;
 use crate::kinds::check::{At, descending, named, no_backsteps, port_name};
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What containers refer to in the pod around them.
 pub struct Pod<'a> {
-    pub volumes: &'a [(&'a str, At<'a>)],
-    pub claims: &'a [&'a str],
+    pub volumes: &'a HashMap<&'a str, At<'a>>,
+    pub claims: &'a BTreeSet<&'a str>,
     pub grace: Option<i64>,
     pub restart: &'a str,
     pub host_users: bool,
@@ -303,24 +303,24 @@ fn env_from(at: &At<'_>, errors: &mut FieldErrors) {
 
 fn mounts(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
     let mut paths = HashSet::new();
+    let devices = |key: &'static str| -> HashSet<&str> { at.items("volumeDevices").map(|d| d.text(key)).collect() };
+    let (device_names, device_paths) = (devices("name"), devices("devicePath"));
     let list = at.field("volumeMounts");
     for mount in at.items("volumeMounts") {
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
         mount.required("name", errors);
-        if !pod.volumes.iter().any(|(volume, _)| *volume == name) {
+        if !pod.volumes.contains_key(name) {
             errors.push(FieldError::not_found(mount.field("name"), name));
         }
         mount.required("mountPath", errors);
         if !paths.insert(path) {
             errors.push(FieldError::invalid(mount.field("mountPath"), path, "must be unique"));
         }
-        for device in at.items("volumeDevices") {
-            if device.text("name") == name {
-                mount.invalid("name", "must not already exist in volumeDevices", errors);
-            }
-            if device.text("devicePath") == path {
-                mount.invalid("mountPath", "must not already exist as a path in volumeDevices", errors);
-            }
+        if device_names.contains(name) {
+            mount.invalid("name", "must not already exist in volumeDevices", errors);
+        }
+        if device_paths.contains(path) {
+            mount.invalid("mountPath", "must not already exist as a path in volumeDevices", errors);
         }
         for field in ["subPath", "subPathExpr"] {
             if field == "subPathExpr" && mount.has("subPath") && mount.has(field) {
@@ -362,14 +362,16 @@ fn recursive_read_only(mount: &At<'_>, field: &str, errors: &mut FieldErrors) {
 
 fn devices(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    let mounts = |key: &'static str| -> HashSet<&str> { at.items("volumeMounts").map(|m| m.text(key)).collect() };
+    let (mount_names, mount_paths) = (mounts("name"), mounts("mountPath"));
     for device in at.items("volumeDevices") {
         let (name, path) = (device.text("name"), device.text("devicePath"));
         device.required("name", errors);
         if !name.is_empty() && !names.insert(name) {
             device.invalid("name", "must be unique", errors);
         }
-        match pod.volumes.iter().find(|(volume, _)| *volume == name) {
-            Some((_, volume)) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
+        match pod.volumes.get(name) {
+            Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
                 let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 device.invalid("name", why, errors);
             }
@@ -383,13 +385,11 @@ fn devices(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
         if no_backsteps(path).is_some() {
             device.invalid("devicePath", "can not contain backsteps ('..')", errors);
         }
-        for mount in at.items("volumeMounts") {
-            if mount.text("name") == name {
-                device.invalid("name", "must not already exist in volumeMounts", errors);
-            }
-            if mount.text("mountPath") == path {
-                device.invalid("devicePath", "must not already exist as a path in volumeMounts", errors);
-            }
+        if mount_names.contains(name) {
+            device.invalid("name", "must not already exist in volumeMounts", errors);
+        }
+        if mount_paths.contains(path) {
+            device.invalid("devicePath", "must not already exist as a path in volumeMounts", errors);
         }
     }
 }

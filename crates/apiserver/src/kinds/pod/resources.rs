@@ -4,6 +4,7 @@ use crate::kinds::check::{At, NON_NEGATIVE};
 use meta::{FieldError, FieldErrors, name};
 use schema::quantity::nanos;
 use serde_json::Value;
+use std::collections::{BTreeSet, HashSet};
 
 const NANO: i128 = 1_000_000_000;
 const STANDARD: &[&str] = &[
@@ -106,7 +107,7 @@ pub fn amount(field: &str, resource: &str, value: &Value, errors: &mut FieldErro
 }
 
 /// ResourceRequirements of a container.
-pub fn requirements(at: &At<'_>, claims: &[&str], errors: &mut FieldErrors) {
+pub fn requirements(at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     for list in ["limits", "requests"] {
         for (resource, value) in at.entries(list) {
             let field = format!("{}[{resource}]", at.field(list));
@@ -159,25 +160,24 @@ fn huge_pages(field: &str, resource: &str, value: &Value, errors: &mut FieldErro
     }
 }
 
-fn claim_names(at: &At<'_>, claims: &[&str], errors: &mut FieldErrors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn claim_names(at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
     for claim in at.items("claims") {
         let name = claim.text("name");
         if name.is_empty() {
             errors.push(FieldError::required(claim.path(), ""));
             continue;
         }
-        if seen.contains(&name) && !claim.has("request") {
+        if !seen.insert(name) && !claim.has("request") {
             errors.push(FieldError::duplicate(claim.path(), name));
         }
-        seen.push(name);
-        if !claims.contains(&name) {
+        if !claims.contains(name) {
             let mut error = FieldError::not_found(claim.path(), name);
             error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
             if claims.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
-                error.detail.push_str(&format!(": {}", claims.join(", ")));
+                error.detail.push_str(&format!(": {}", claims.iter().copied().collect::<Vec<_>>().join(", ")));
             }
             errors.push(error);
         }
@@ -229,7 +229,7 @@ mod tests {
 
     fn findings(resources: Value) -> Vec<String> {
         let mut errors = Vec::new();
-        requirements(&At::root("resources", resources.as_object().unwrap()), &[], &mut errors);
+        requirements(&At::root("resources", resources.as_object().unwrap()), &BTreeSet::new(), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

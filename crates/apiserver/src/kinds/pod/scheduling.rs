@@ -2,6 +2,7 @@
 
 use crate::kinds::check::{At, label_selector, label_values, named, requirement_values};
 use meta::{FieldError, FieldErrors, name};
+use std::collections::HashMap;
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -156,8 +157,10 @@ fn label_keys(at: &At<'_>, keys: &str, errors: &mut FieldErrors) {
 
 pub fn spreading(spec: &At<'_>, errors: &mut FieldErrors) {
     const ACTIONS: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
-    let same =
-        |a: &At<'_>, b: &At<'_>| ["topologyKey", "whenUnsatisfiable"].into_iter().all(|key| a.text(key) == b.text(key));
+    let mut last = HashMap::new();
+    for (i, at) in spec.items("topologySpreadConstraints").enumerate() {
+        last.insert((at.text("topologyKey"), at.text("whenUnsatisfiable")), i);
+    }
     for (i, at) in spec.items("topologySpreadConstraints").enumerate() {
         let (key, action) = (at.text("topologyKey"), at.text("whenUnsatisfiable"));
         positive(&at, "maxSkew", errors);
@@ -165,7 +168,7 @@ pub fn spreading(spec: &At<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::required(at.field("topologyKey"), "can not be empty"));
         }
         at.one_of("whenUnsatisfiable", ACTIONS, errors);
-        if spec.items("topologySpreadConstraints").skip(i + 1).any(|other| same(&at, &other)) {
+        if last.get(&(key, action)).is_some_and(|last| *last > i) {
             let field = at.field("{topologyKey, whenUnsatisfiable}");
             errors.push(FieldError::duplicate(field, format!("{{{key}, {action}}}")));
         }

@@ -5,6 +5,7 @@ use super::{scheduling, volume};
 use crate::kinds::check::{At, ip, named};
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::{Map, Value};
+use std::collections::{BTreeSet, HashSet};
 
 /// The rules of a pod.
 pub fn validate(object: &Object) -> FieldErrors {
@@ -49,7 +50,7 @@ pub fn validate_template(path: &str, template: &Map<String, Value>) -> FieldErro
 /// `pod_name` is empty in a template.
 fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
     let volumes = volume::volumes(spec, pod_name, errors);
-    let claims: Vec<&str> = spec.items("resourceClaims").map(|claim| claim.text("name")).collect();
+    let claims: BTreeSet<&str> = spec.items("resourceClaims").map(|claim| claim.text("name")).collect();
     resource_claims(spec, errors);
     let pod = Pod {
         volumes: &volumes,
@@ -96,10 +97,11 @@ fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
 }
 
 fn resource_claims(spec: &At<'_>, errors: &mut FieldErrors) {
-    for (i, claim) in spec.items("resourceClaims").enumerate() {
+    let mut names = HashSet::new();
+    for claim in spec.items("resourceClaims") {
         let name = claim.text("name");
         if claim.required("name", errors) {
-            if spec.items("resourceClaims").take(i).any(|other| other.text("name") == name) {
+            if !names.insert(name) {
                 errors.push(FieldError::duplicate(claim.field("name"), name));
             }
             claim.named("name", name::dns1123_label, errors);
@@ -154,7 +156,8 @@ fn security_context(spec: &At<'_>, errors: &mut FieldErrors) {
 fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
     const RULE: &str = "must have at most 253 characters and match regex \
         ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-    for (i, sysctl) in at.items("sysctls").enumerate() {
+    let mut names = HashSet::new();
+    for sysctl in at.items("sysctls") {
         let name = sysctl.text("name");
         let word = |part: &str| {
             let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
@@ -163,9 +166,10 @@ fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
         if !sysctl.required("name", errors) {
             continue;
         }
+        let first = names.insert(name);
         if name.len() > 253 || !name.split(['.', '/']).all(word) {
             sysctl.invalid("name", RULE, errors);
-        } else if at.items("sysctls").take(i).any(|other| other.text("name") == name) {
+        } else if !first {
             errors.push(FieldError::duplicate(sysctl.field("name"), name));
         }
         if spec.flag("hostNetwork") && name.starts_with("net.") {
@@ -226,10 +230,11 @@ fn search_path(value: &str) -> Vec<String> {
 }
 
 fn scheduling_gates(spec: &At<'_>, errors: &mut FieldErrors) {
-    for (i, gate) in spec.items("schedulingGates").enumerate() {
+    let mut names = HashSet::new();
+    for gate in spec.items("schedulingGates") {
         let name = gate.text("name");
         named(&gate.path(), name, name::qualified_name, errors);
-        if spec.items("schedulingGates").take(i).any(|other| other.text("name") == name) {
+        if !names.insert(name) {
             errors.push(FieldError::duplicate(gate.path(), name));
         }
     }
@@ -242,5 +247,107 @@ fn host_users(spec: &At<'_>, errors: &mut FieldErrors) {
                 spec.forbidden(told, "when `hostUsers` is false", errors);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn findings(spec: Value) -> Vec<String> {
+        let mut object = Object::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+        super::super::default_pod(&mut object);
+        validate(&object).iter().map(ToString::to_string).collect()
+    }
+
+    /// A pod that is fine but for the given fields of its only container.
+    fn container(mut fields: Value) -> Value {
+        fields["name"] = "c".into();
+        fields["image"] = "x".into();
+        json!({"containers": [fields], "volumes": [{"name": "v"}]})
+    }
+
+    #[test]
+    fn a_plain_pod_is_fine() {
+        assert!(findings(container(json!({}))).is_empty());
+        let full = json!({"ports": [{"containerPort": 80, "name": "http"}], "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}],
+            "livenessProbe": {"httpGet": {"port": "http"}}, "resources": {"limits": {"cpu": "1"}}});
+        assert!(findings(container(full)).is_empty());
+    }
+
+    #[test]
+    fn every_rule_names_its_field() {
+        for (spec, finding) in [
+            (json!({"containers": []}), "spec.containers: Required value"),
+            (
+                container(json!({"imagePullPolicy": "Often"})),
+                "spec.containers[0].imagePullPolicy: Unsupported value: \"Often\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+            ),
+            (
+                container(json!({"ports": [{"containerPort": 70000}]})),
+                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+            ),
+            (
+                container(json!({"volumeMounts": [{"name": "w", "mountPath": "/w"}]})),
+                "spec.containers[0].volumeMounts[0].name: Not found: \"w\"",
+            ),
+            (
+                container(json!({"env": [{"name": "A=B"}]})),
+                "spec.containers[0].env[0].name: Invalid value: \"A=B\": a valid environment variable name must consist only of printable ASCII characters other than '='",
+            ),
+            (
+                container(json!({"livenessProbe": {"exec": {"command": ["x"]}, "successThreshold": 2}})),
+                "spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1",
+            ),
+            (
+                container(json!({"readinessProbe": {}})),
+                "spec.containers[0].readinessProbe: Required value: must specify a handler type",
+            ),
+            (
+                container(json!({"lifecycle": {"preStop": {"exec": {}}}})),
+                "spec.containers[0].lifecycle.preStop.exec.command: Required value",
+            ),
+            (
+                container(json!({"securityContext": {"runAsUser": -1}})),
+                "spec.containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+            ),
+        ] {
+            assert_eq!(findings(spec), [finding]);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_among_all_containers() {
+        let named = |name: &str| json!({"name": name, "image": "x"});
+        let spec = json!({"containers": [named("a"), named("a")], "initContainers": [named("a")]});
+        assert_eq!(
+            findings(spec),
+            ["spec.containers[1].name: Duplicate value: \"a\"", "spec.initContainers[0].name: Duplicate value: \"a\""]
+        );
+    }
+
+    #[test]
+    fn a_volume_has_one_source() {
+        let spec = json!({"containers": [{"name": "c", "image": "x"}],
+            "volumes": [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, {"name": "w", "configMap": {}}]});
+        assert_eq!(
+            findings(spec),
+            [
+                "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
+                "spec.volumes[1].configMap.name: Required value"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_template_is_told_at_its_own_path() {
+        let template = json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"containers": [{"name": "c"}]}});
+        let mut template = template.as_object().unwrap().clone();
+        super::super::default_template(&mut template);
+        let found: Vec<String> =
+            validate_template("spec.template", &template).iter().map(|e| e.field.clone()).collect();
+        assert_eq!(found, ["spec.template.labels", "spec.template.spec.containers[0].image"]);
     }
 }

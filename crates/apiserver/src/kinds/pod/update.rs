@@ -7,6 +7,7 @@ use crate::kinds::check::{At, ip, named};
 use crate::objects::Part;
 use meta::{FieldError, FieldErrors, GroupResource, Object, Status, name};
 use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
 use store::Range;
 
 const CHANGEABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -30,9 +31,12 @@ pub fn grace(pod: &Object, asked: Option<i64>) -> Option<i64> {
     })
 }
 
-/// What is allowed but rarely meant.
-pub fn warnings(pod: &Object) -> Vec<String> {
+/// What is allowed but rarely meant; told once, not to those who update pods all day.
+pub fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
     let mut warnings = Vec::new();
+    if old.is_some() {
+        return warnings;
+    }
     let wrong = name::dns1123_label(pod.name());
     if !wrong.is_empty() && !pod.name().is_empty() {
         warnings.push(format!(
@@ -41,20 +45,7 @@ pub fn warnings(pod: &Object) -> Vec<String> {
             wrong.join(" ")
         ));
     }
-    let root = At::root("", &pod.0);
-    let spec = root.part("spec");
-    for list in ["initContainers", "containers"] {
-        for container in spec.items(list) {
-            let mut seen = std::collections::HashSet::new();
-            for variable in container.items("env").filter(|variable| !seen.insert(variable.text("name"))) {
-                warnings.push(format!(
-                    "{}: hides previous definition of {:?}, which may be dropped when using apply",
-                    variable.path(),
-                    variable.text("name")
-                ));
-            }
-        }
-    }
+    warnings.extend(super::warnings(&At::root("", &pod.0)));
     warnings
 }
 
@@ -234,13 +225,11 @@ fn list_mut<'a>(map: &'a mut Map<String, Value>, list: &str) -> impl Iterator<It
 }
 
 fn only_added_tolerations(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors) {
-    let rest = |at: &At<'_>| {
-        let mut map = at.map.clone();
-        map.remove("tolerationSeconds");
-        map
-    };
-    let kept = |old: &At<'_>| spec.items("tolerations").any(|new| rest(&new) == rest(old));
-    if !was.items("tolerations").all(|old| kept(&old)) {
+    fn rest<'a>(at: &At<'a>) -> [&'a str; 4] {
+        ["key", "operator", "value", "effect"].map(|key| at.text(key))
+    }
+    let kept: HashSet<[&str; 4]> = spec.items("tolerations").map(|new| rest(&new)).collect();
+    if !was.items("tolerations").all(|old| kept.contains(&rest(&old))) {
         spec.forbidden("tolerations", "existing toleration can not be modified except its tolerationSeconds", errors);
         return;
     }
@@ -248,8 +237,8 @@ fn only_added_tolerations(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors)
 }
 
 fn only_removed_gates(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors) {
-    let had = |name: &str| was.items("schedulingGates").any(|gate| gate.text("name") == name);
-    for gate in spec.items("schedulingGates").filter(|gate| !had(gate.text("name"))) {
+    let had: HashSet<&str> = was.items("schedulingGates").map(|gate| gate.text("name")).collect();
+    for gate in spec.items("schedulingGates").filter(|gate| !had.contains(gate.text("name"))) {
         let why = "only deletion is allowed, but found new scheduling gate";
         let why = format!("{why} '{}'", gate.text("name"));
         errors.push(FieldError::forbidden(gate.field("name"), why));
@@ -316,9 +305,12 @@ fn prepare_status(new: &mut Object, old: &Object) {
         }
     }
     let conditions = before.and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    let kind = |condition: &Value| condition["type"].as_str().unwrap_or_default().to_owned();
+    let seen: HashMap<String, &Value> =
+        conditions.into_iter().flatten().filter_map(|c| Some((kind(c), c.get("observedGeneration")?))).collect();
     for condition in list_mut(status, "conditions") {
-        let same = conditions.into_iter().flatten().find(|old| Some(&old["type"]) == condition.get("type"));
-        if let Some(generation) = same.and_then(|old| old.get("observedGeneration")) {
+        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
+        if let Some(generation) = seen.get(kind).copied() {
             crate::kinds::defaults::set(condition, "observedGeneration", generation.clone());
         }
     }
@@ -331,11 +323,13 @@ pub fn validate_part(part: Part, new: &Object, old: &Object) -> FieldErrors {
         Part::Status => status(&new_root, &old_root, &mut errors),
         Part::EphemeralContainers => {
             let (spec, was) = (new_root.part("spec"), old_root.part("spec"));
+            let all: HashMap<&str, &Map<String, Value>> =
+                spec.items("ephemeralContainers").map(|new| (new.text("name"), new.map)).collect();
             for old in was.items("ephemeralContainers") {
                 let name = old.text("name");
-                let why = match spec.items("ephemeralContainers").find(|new| new.text("name") == name) {
+                let why = match all.get(name) {
                     None => format!("existing ephemeral containers {name:?} may not be removed\n"),
-                    Some(new) if new.map != old.map => {
+                    Some(new) if **new != *old.map => {
                         format!("existing ephemeral containers {name:?} may not be changed\n")
                     }
                     Some(_) => continue,
@@ -379,14 +373,17 @@ fn status(new: &At<'_>, old: &At<'_>, errors: &mut FieldErrors) {
 
 /// A container that ended for good does not run again.
 fn no_resurrection(status: &At<'_>, was: &At<'_>, restart: &str, list: &str, errors: &mut FieldErrors) {
+    let mut running = HashSet::new();
+    for new in status.items(list).filter(|new| !new.part("state").has("terminated")) {
+        running.insert(new.text("name"));
+    }
     for (i, old) in was.items(list).enumerate() {
         let state = old.part("state");
         let Some(ended) = state.child("terminated") else { continue };
         if restart == "OnFailure" && ended.int("exitCode").unwrap_or_default() != 0 {
             continue;
         }
-        let alive = |new: &At<'_>| new.text("name") == old.text("name") && !new.part("state").has("terminated");
-        if status.items(list).any(|new| alive(&new)) {
+        if running.contains(old.text("name")) {
             let field = format!("{}[{i}].state", status.field(list));
             errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
         }

@@ -4,7 +4,7 @@ use super::container::{field_reference, resource_reference};
 use crate::kinds::check::{At, descending, local, no_backsteps};
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The sources there are, in the order in which a second one is found to be one too many.
 const SOURCES: &[&str] = &[
@@ -68,8 +68,10 @@ const VOLUME_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
 /// Checks the volumes of `spec`; answers those that containers may mount. `pod_name` is empty in templates.
-pub fn volumes<'a>(spec: &'a At<'a>, pod_name: &str, errors: &mut FieldErrors) -> Vec<(&'a str, At<'a>)> {
-    let mut good: Vec<(&str, At<'_>)> = Vec::new();
+pub fn volumes<'a>(spec: &'a At<'a>, pod_name: &str, errors: &mut FieldErrors) -> HashMap<&'a str, At<'a>> {
+    let mut good = HashMap::new();
+    let ephemeral = spec.items("volumes").filter(|volume| !pod_name.is_empty() && volume.has("ephemeral"));
+    let made: HashSet<String> = ephemeral.map(|volume| format!("{pod_name}-{}", volume.text("name"))).collect();
     for at in spec.items("volumes") {
         let before = errors.len();
         let name = at.text("name");
@@ -77,16 +79,14 @@ pub fn volumes<'a>(spec: &'a At<'a>, pod_name: &str, errors: &mut FieldErrors) -
         if at.required("name", errors) {
             at.named("name", name::dns1123_label, errors);
         }
-        if good.iter().any(|(other, _)| *other == name) {
+        if good.contains_key(name) {
             errors.push(FieldError::duplicate(at.field("name"), name));
         }
         if errors.len() == before {
-            good.push((name, at));
+            good.insert(name, at);
         }
         let claim = at.part("persistentVolumeClaim").text("claimName");
-        let ephemeral =
-            |other: &At<'_>| other.has("ephemeral") && format!("{pod_name}-{}", other.text("name")) == claim;
-        if !pod_name.is_empty() && spec.items("volumes").any(|other| ephemeral(&other)) {
+        if made.contains(claim) {
             let why = "must not reference a PVC that gets created for an ephemeral volume";
             errors.push(FieldError::invalid(at.part("persistentVolumeClaim").field("claimName"), claim, why));
         }
@@ -114,10 +114,8 @@ pub fn check_source(kind: &str, source: &At<'_>, errors: &mut FieldErrors) {
         }
     }
     match kind {
-        "emptyDir" => {
-            if schema::quantity::nanos(source.text("sizeLimit")).is_some_and(|size| size < 0) {
-                source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity", errors);
-            }
+        "emptyDir" if schema::quantity::nanos(source.text("sizeLimit")).is_some_and(|size| size < 0) => {
+            source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity", errors);
         }
         "hostPath" => host_path(source, errors),
         "gitRepo" => descending(source.field("directory"), source.text("directory"), errors),

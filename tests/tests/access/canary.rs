@@ -1,0 +1,135 @@
+//! A marked string in every secret place, then a search everywhere it could leak to: it may be nowhere but in the sealed store. (B-17)
+use std::fs;
+use std::path::Path;
+
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use muster_tests::peer::{Settings, TOKEN};
+use muster_tests::runner::Case;
+use muster_tests::{Answer, Kind, Peer, cases};
+use serde_json::{Value, json};
+
+pub fn cases() -> Vec<Case> {
+    cases![muster canary: secrets_show_nowhere_but_where_they_are_asked_for]
+}
+
+const CANARY: &str = "c4nary-7f3a91d2-never-to-be-seen";
+
+async fn secrets_show_nowhere_but_where_they_are_asked_for(_: &Peer) {
+    let arguments = ["-v=10", "--audit-log-reads", "--controllers=*"].map(str::to_owned).to_vec();
+    let peer = Peer::start_with(Kind::Muster, Settings { arguments, ..Settings::default() }).await.unwrap();
+    let mut refusals = Vec::new();
+    let tokens = plant(&peer, &mut refusals).await;
+    let mut hunted = vec![CANARY.to_owned(), BASE64_STANDARD.encode(CANARY), TOKEN.to_owned()];
+    // Of a token only the signature is secret: the rest can be made from what anybody may know.
+    hunted.extend(tokens.iter().map(|token| token.rsplit('.').next().unwrap().to_owned()));
+    let key = fs::read_to_string(peer.dir.join("data/service-account.key")).unwrap();
+    hunted.push(key.lines().nth(1).unwrap().to_owned());
+    for answer in &refusals {
+        search(&answer.what, &answer.body, &hunted);
+    }
+    for path in ["/metrics", "/openapi/v2", "/api/v1/events", "/readyz?verbose"] {
+        search(path, &peer.get(path).await.body, &hunted);
+    }
+    // Everything acknowledged is on disk; the audit log is written a moment later.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    peer.kill();
+    let mut files = 0;
+    walk(&peer.dir, &mut |path, bytes| {
+        let own = ["tokens.csv", "service-account.key"].iter().any(|name| path.ends_with(name));
+        if !own {
+            files += 1;
+            search(&path.display().to_string(), bytes, &hunted);
+        }
+    });
+    assert!(files > 4, "only {files} files were searched");
+    let audit = fs::read_to_string(peer.dir.join("data/audit/audit.log")).unwrap();
+    assert!(audit.contains("\"resource\":\"secrets\""), "the audit log says nothing of secrets");
+    assert!(audit.contains("\"impersonatedUser\":\"canary-watcher\""));
+    assert!(audit.contains("\"authorization.k8s.io/reason\":\"RBAC: allowed by ClusterRoleBinding"));
+}
+
+/// Uses secrets in every way there is; keeps the answers that must not repeat them, gives back the tokens that were made.
+async fn plant(peer: &Peer, refusals: &mut Vec<Answer>) -> Vec<String> {
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let encoded = BASE64_STANDARD.encode(CANARY);
+    let annotations =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": format!("{{\"data\":\"{encoded}\"}}")});
+    let metadata = json!({"name": "canary", "annotations": annotations});
+    let made =
+        peer.post(secrets, json!({"metadata": metadata, "data": {"a": encoded}, "stringData": {"b": CANARY}})).await;
+    assert!(made.text().contains(&encoded), "whoever writes a secret sees it");
+    let one = format!("{secrets}/canary");
+    peer.patch(&one, "merge", json!({"stringData": {"c": CANARY}})).await.ok(200);
+    let docker = json!({"metadata": {"name": "bad"}, "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": CANARY}});
+    refusals.push(peer.post(secrets, docker).await);
+    refusals.push(peer.post(secrets, json!({"metadata": {"name": "bad"}, "data": {"a": CANARY}})).await);
+    refusals.push(peer.post(secrets, json!({"metadata": {"name": "bad"}, "data": {"bad key": encoded}})).await);
+    refusals.push(peer.post(secrets, format!("{{\"data\": {{\"a\": \"{CANARY}\"")).await);
+    refusals.push(
+        peer.call("POST", secrets).body(format!("data:\n  a: [{CANARY}\n")).media("application/yaml").send().await,
+    );
+    refusals.push(
+        peer.post(&format!("{secrets}?fieldValidation=Strict"), json!({"metadata": {"name": "bad"}, "more": CANARY}))
+            .await,
+    );
+    refusals.push(peer.patch(&one, "json", json!([{"op": "test", "path": "/data/a", "value": "other"}])).await);
+    refusals.push(peer.patch(&one, "json", json!([{"op": "add", "path": "/data/x/y", "value": CANARY}])).await);
+    refusals.push(peer.patch(&one, "merge", json!({"data": {"a": 5}})).await);
+    refusals.push(peer.patch(&one, "merge", json!({"type": "other"})).await);
+    refusals.push(
+        peer.put(&one, json!({"metadata": {"name": "canary", "resourceVersion": "1"}, "stringData": {"a": CANARY}}))
+            .await,
+    );
+    refusals.push(peer.call("GET", &one).header("impersonate-user", "canary-watcher").send().await);
+    refusals.push(peer.call("GET", &one).token(Some(CANARY)).fresh().send().await);
+    refusals.push(peer.call("GET", &one).token(Some(&format!("{CANARY}.{CANARY}.{CANARY}"))).fresh().send().await);
+    refusals.push(
+        peer.call("GET", &one).token(None).header("authorization", &format!("Basic {CANARY}")).fresh().send().await,
+    );
+    refusals.push(peer.get(&format!("/api/v1/nothing?token={CANARY}")).await);
+
+    // Tokens: made, used, reviewed, forged, in a Secret.
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    peer.post(accounts, json!({"metadata": {"name": "canary"}})).await.ok(201);
+    let made = peer.post(&format!("{accounts}/canary/token"), json!({})).await.ok(201);
+    let token = made["status"]["token"].as_str().unwrap().to_owned();
+    peer.call("GET", &one).token(Some(&token)).send().await.fails(403, "Forbidden");
+    peer.call("GET", "/apis").token(Some(&token)).send().await.ok(200);
+    let review = "/apis/authentication.k8s.io/v1/tokenreviews";
+    peer.post(review, json!({"spec": {"token": token}})).await.ok(201);
+    peer.post(review, json!({"spec": {"token": CANARY}})).await.ok(201);
+    let forged = format!("{}.{}", &token[..token.len() - 3], BASE64_URL_SAFE_NO_PAD.encode(CANARY));
+    refusals.push(peer.call("GET", &one).token(Some(&forged)).fresh().send().await);
+    let annotations = json!({"kubernetes.io/service-account.name": "canary"});
+    let metadata = json!({"name": "canary-token", "annotations": annotations});
+    peer.post(secrets, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await.ok(201);
+    let mut held = Value::Null;
+    for _ in 0..500 {
+        held = peer.get(&format!("{secrets}/canary-token")).await.ok(200)["data"]["token"].clone();
+        if held.is_string() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let held = String::from_utf8(BASE64_STANDARD.decode(held.as_str().unwrap()).unwrap()).unwrap();
+    vec![token, held]
+}
+
+fn search(place: &str, bytes: &[u8], hunted: &[String]) {
+    for secret in hunted {
+        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "{place} holds {secret:?}");
+    }
+}
+
+fn walk(folder: &Path, see: &mut impl FnMut(&Path, &[u8])) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, see);
+        } else {
+            see(&path, &fs::read(&path).unwrap_or_default());
+        }
+    }
+}
