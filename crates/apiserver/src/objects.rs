@@ -225,7 +225,7 @@ impl Inner {
     ) -> Result<Stored, Status> {
         let change = |current: &Object, held: &[u8]| {
             let mut desired = change(current)?;
-            let owners = self.owners_after(kind, by, current, &mut desired, held)?;
+            let owners = self.owners_after(kind, part, by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         self.rewrite(kind, namespace, name, part, by.dry_run, change).await
@@ -235,6 +235,7 @@ impl Inner {
     pub fn owners_after(
         &self,
         kind: &Kind,
+        part: Part,
         by: &By<'_>,
         current: &Object,
         desired: &mut Object,
@@ -243,6 +244,10 @@ impl Inner {
         let claimed = desired.meta_mut().remove("managedFields");
         self.check_claimed(kind, desired, claimed.as_ref())?;
         kind.default(desired);
+        // These reach so little that it is told by what they leave.
+        if matches!(part, Part::EphemeralContainers | Part::Resize) {
+            (kind.behaviour.prepare_part)(part, desired, current);
+        }
         Ok(self.write(kind, by, |write| write.updated(current, desired, held, claimed.as_ref())))
     }
 
@@ -316,7 +321,7 @@ impl Inner {
         Err(Status::modified(kind.resource(), name))
     }
 
-    /// Changes an object as the server itself decides: no rules, nothing kept. `change` runs again when somebody else was faster.
+    /// Changes an object as the server itself decides: no rules, nothing kept, and nobody owns it. `change` runs again when somebody else was faster.
     pub async fn modify(
         &self,
         kind: &Kind,

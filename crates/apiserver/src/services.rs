@@ -3,10 +3,10 @@
 //! There is no allocator: what is taken is what the stored services hold. Services are written one by one, so two cannot choose the
 //! same; a crash loses nothing because there is nothing to lose.
 
-use crate::ownership::By;
 use crate::Inner;
 use crate::kinds::check::At;
 use crate::kinds::service;
+use crate::ownership::By;
 use meta::{FieldError, GroupResource, Object, Reason, Status};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};

@@ -258,7 +258,7 @@ impl Call<'_> {
             self.check_patched(current, &desired)?;
             self.confirm_grant(&desired, Some(current))?;
             old = self.remembered(part, current);
-            let owners = self.api.owners_after(&self.kind, &by, current, &mut desired, held)?;
+            let owners = self.api.owners_after(&self.kind, part, &by, current, &mut desired, held)?;
             Ok((desired, owners))
         };
         let stored = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, change).await?;

@@ -1,5 +1,6 @@
 use super::{RBAC, aggregate, bootstrap};
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner, Options, describe, namespaces};
 use auth::{Authenticator, Authorizer, Issuer, IssuerOptions, Peer, SigningKeys, User};
 use http::Request;
@@ -35,7 +36,7 @@ async fn ask(api: &Api, who: &str, method: &str, path: &str, body: Value) -> (u1
 fn stored(api: &Inner, plural: &str, name: &str) -> Object {
     let kind = api.kind(RBAC, "v1", plural).unwrap();
     let entry = api.store.get(&kind.key("", name)).unwrap();
-    api.decode_stored(kind, &entry.value, entry.revision).unwrap()
+    api.decode_stored(&kind, &entry.value, entry.revision).unwrap()
 }
 
 async fn change(api: &Inner, plural: &str, name: &str, with: impl Fn(&mut Object)) {

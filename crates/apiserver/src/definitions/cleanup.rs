@@ -1,10 +1,10 @@
 //! The end of a definition: its instances are removed, then it goes.
 
 use super::{Known, RETRY};
-use crate::ownership::By;
 use crate::kinds::definition::{CLEANUP, Condition, TERMINATING};
 use crate::kinds::{Definition, Kind, definition};
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner};
 use meta::options::DeleteOptions;
 use meta::{Reason, Status, time};

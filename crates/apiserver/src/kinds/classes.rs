@@ -70,6 +70,7 @@ static CSI_NODE: Behaviour = Behaviour {
 };
 
 static VOLUME_ATTACHMENT: Behaviour = Behaviour {
+    resets: &[("status", "metadata")],
     status: true,
     returns_deleted: true,
     unconditional_update: false,

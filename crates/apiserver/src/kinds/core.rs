@@ -17,6 +17,7 @@ const fn core(kind: &'static str) -> GroupVersionKind {
 static POD: Behaviour = Behaviour {
     generation: true,
     status: true,
+    resets: &[("status", "metadata.deletionTimestamp"), ("status", "metadata.ownerReferences")],
     categories: &["all"],
     returns_deleted: true,
     subresources: &[

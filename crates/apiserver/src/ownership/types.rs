@@ -58,7 +58,15 @@ impl<'t> Schema<'t> for Place<'t> {
 
     fn default(self, name: &str) -> Option<Value> {
         match self {
-            Self::Builtin(place) => place.ty()?.field(name)?.default(),
+            Self::Builtin(place) => {
+                let ty = place.ty()?;
+                let field = ty.field(name)?;
+                // What Go always writes is zero when it is left out; so is the name of a reference, which it does not.
+                let zero = !field.omit_empty || ty.name == "core/v1.LocalObjectReference";
+                field
+                    .default()
+                    .or_else(|| zero.then(|| Facts::builtin().zero(&field.shape)).filter(|zero| !zero.is_null()))
+            }
             Self::Custom(place) => place.node.property(name)?.default().cloned(),
         }
     }

@@ -25,6 +25,7 @@ const SCALE: Subresource = Subresource::scale(ScalePaths {
 const WORKLOAD: Behaviour = Behaviour { generation: true, status: true, categories: &["all"], ..PLAIN };
 
 static DEPLOYMENT: Behaviour = Behaviour {
+    resets: &[("status", "metadata.labels")],
     subresources: &[SCALE],
     changes: |new, old| spec_changes(new, old) || new.meta().get("annotations") != old.meta().get("annotations"),
     columns: columns::DEPLOYMENT,

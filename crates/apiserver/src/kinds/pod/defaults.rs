@@ -30,7 +30,6 @@ pub fn default_pod(object: &mut Object) {
         if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
             spec.insert("terminationGracePeriodSeconds".into(), 1.into());
         }
-        default_tolerations(spec);
     }
     apply("core/v1.Pod", &mut object.0);
 }
@@ -58,8 +57,8 @@ fn host_ports(container: &mut Map<String, Value>) {
     }
 }
 
-/// A pod stays five minutes on a node that is not ready or not reachable.
-fn default_tolerations(spec: &mut Map<String, Value>) {
+/// A pod stays five minutes on a node that is not ready or not reachable. Nobody owns that: it is not its author's.
+pub fn default_tolerations(spec: &mut Map<String, Value>) {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
     let list = spec.get("tolerations").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = |toleration: &Value, key: &str| toleration[key].as_str().unwrap_or_default().to_owned();
@@ -88,6 +87,7 @@ mod tests {
     fn pod(spec: Value) -> Value {
         let mut object = Object::from_value(json!({"spec": spec})).unwrap();
         default_pod(&mut object);
+        default_tolerations(object.0["spec"].as_object_mut().unwrap());
         object.0["spec"].clone()
     }
 

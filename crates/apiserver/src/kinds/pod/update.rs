@@ -65,6 +65,7 @@ pub fn prepare_create(pod: &mut Object) {
 /// The priority of a pod is that of its class; a pod that exists keeps its own.
 pub fn admit(api: &Inner, pod: &mut Object, old: Option<&Object>) -> Result<(), Status> {
     let Some(Value::Object(spec)) = pod.0.get_mut("spec") else { return Ok(()) };
+    super::defaults::default_tolerations(spec);
     if let Some(old) = old {
         for key in ["priority", "preemptionPolicy"] {
             if let Some(value) = old.0.get("spec").and_then(|spec| spec.get(key)) {
