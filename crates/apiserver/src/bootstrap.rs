@@ -1,8 +1,8 @@
 //! The objects a cluster has from its first moment.
 
-use crate::ownership::By;
 use crate::Inner;
 use crate::kinds::{Kind, SYSTEM_PRIORITIES};
+use crate::ownership::By;
 use meta::{Object, Reason, Status};
 use serde_json::{Value, json};
 

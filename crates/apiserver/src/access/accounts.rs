@@ -1,8 +1,8 @@
 //! What every namespace gets by itself: its `default` service account, the authority to trust, and tokens in the Secrets asked for them.
 
-use crate::ownership::By;
 use crate::kinds::Kind;
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -38,8 +38,7 @@ struct Kinds {
 /// Looks after all namespaces until told to stop: once over everything, then at what changes.
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
     let api = &api.inner;
-    let kinds =
-        ["namespaces", "serviceaccounts", "secrets", "configmaps"].map(|p| api.kind("", "v1", p));
+    let kinds = ["namespaces", "serviceaccounts", "secrets", "configmaps"].map(|p| api.kind("", "v1", p));
     let [Some(namespaces), Some(accounts), Some(secrets), Some(maps)] = kinds else { return };
     let kinds = Kinds { namespaces, accounts, secrets, maps };
     while !stop.is_cancelled() {

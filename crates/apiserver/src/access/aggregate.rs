@@ -1,8 +1,8 @@
 //! ClusterRoles that gather the rules of others: kept equal to the union of what they select.
 
 use super::RBAC;
-use crate::ownership::By;
 use crate::objects::Part;
+use crate::ownership::By;
 use crate::{Api, Inner};
 use meta::selector::LabelSelector;
 use meta::{Object, Reason, Status};

@@ -4,9 +4,9 @@
 
 use super::policy::{rule, rules};
 use super::{RBAC, aggregate};
-use crate::ownership::By;
 use crate::Inner;
 use crate::objects::Part;
+use crate::ownership::By;
 use auth::Rule;
 use futures_util::future::{try_join, try_join_all};
 use meta::options::DeleteOptions;

@@ -117,7 +117,9 @@ impl Rig {
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let (send, waiting) = mpsc::unbounded_channel();
         let echo = Echo {
-            authenticator: Arc::new(Authenticator::new(auth::Options { anonymous: true, ..auth::Options::default() }).unwrap()),
+            authenticator: Arc::new(
+                Authenticator::new(auth::Options { anonymous: true, ..auth::Options::default() }).unwrap(),
+            ),
             stop: stop.clone(),
             finish: finish.clone(),
             waiting: send,

@@ -69,7 +69,10 @@ static STATEFUL_SET: Behaviour = Behaviour {
 static DAEMON_SET: Behaviour = Behaviour {
     columns: columns::DAEMON_SET,
     cells: columns::daemon_set,
-    default: |object| defaults::apply("apps/v1.DaemonSet", &mut object.0),
+    default: |object| {
+        defaults::apply("apps/v1.DaemonSet", &mut object.0);
+        set_template_generation(object, template_generation(object));
+    },
     prepare_create: |object| set_template_generation(object, template_generation(object).max(1)),
     prepare_update: next_template_generation,
     prepare_part: |_, new, old| set_template_generation(new, template_generation(old)),
