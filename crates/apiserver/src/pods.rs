@@ -201,7 +201,7 @@ impl Call<'_> {
         let page = self.api.store.range(&range, |_, _| true).map_err(crate::objects::storage)?;
         let mut found = Vec::new();
         for (_, entry) in page.items {
-            let budget = self.api.decode_stored(&kind, &entry.value, entry.revision)?;
+            let budget = self.api.decode_stored(kind, &entry.value, entry.revision)?;
             let selector = budget.0.get("spec").and_then(|s| s.get("selector"));
             if selector
                 .and_then(|s| LabelSelector::from_object(s).ok())
