@@ -17,6 +17,7 @@ lint: toolchain
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny@$(CARGO_DENY)
+	cargo fetch --locked --quiet
 	cargo deny --offline check bans licenses sources
 
 bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
@@ -24,7 +25,7 @@ bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--qu
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree
-	tests/peers/ensure kube-apiserver kubectl etcd etcdctl >/dev/null
+	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 >/dev/null
 
 facts: ## rewrite the table of the built-in kinds from the Go modules of Kubernetes
 	cd tools/facts && go run .

@@ -80,7 +80,21 @@ const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {nam
 const BINDING: &str =
     "apiVersion: v1\nkind: Binding\nmetadata: {name: p}\ntarget: {apiVersion: v1, kind: Node, name: n1}\n";
 
+/// The initial objects of the repository, applied as the README says.
+macro_rules! initial {
+    ($folder:literal) => {
+        step(concat!("apply -f ", env!("CARGO_MANIFEST_DIR"), "/../deploy/initialization/", $folder))
+    };
+}
+
 const STEPS: &[Step] = &[
+    initial!("namespaces"),
+    initial!("catalogs"),
+    initial!("binmetas"),
+    initial!("teams"),
+    initial!("users"),
+    initial!("users"),
+    step("-n default get users"),
     code("version"),
     code("cluster-info"),
     code("api-resources"),
