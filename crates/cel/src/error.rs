@@ -72,6 +72,9 @@ impl Issues {
     }
 }
 
+/// Longer lines are not shown.
+const MAX_SNIPPET: usize = 16_384;
+
 /// The message, the line, and a caret below the column; wide characters get wide dots.
 fn render(out: &mut String, source: &str, at: usize, message: &str) {
     let before = &source[..at];
@@ -79,7 +82,11 @@ fn render(out: &mut String, source: &str, at: usize, message: &str) {
     let line = source[start..].split('\n').next().unwrap_or_default();
     let column = source[start..at].chars().count() + 1;
     let row = before.matches('\n').count() + 1;
-    let _ = write!(out, "ERROR: <input>:{row}:{column}: {message}\n | {}\n | ", line.replace('\t', " "));
+    let _ = write!(out, "ERROR: <input>:{row}:{column}: {message}");
+    if line.len() > MAX_SNIPPET {
+        return;
+    }
+    let _ = write!(out, "\n | {}\n | ", line.replace('\t', " "));
     out.extend(source[start..at].chars().map(|c| if c.is_ascii() { '.' } else { '．' }));
     out.push(if source[at..].chars().next().is_none_or(|c| c.is_ascii()) { '^' } else { '＾' });
 }

@@ -1,4 +1,4 @@
-//! Expressions with what kube-apiserver 1.34 answers: type, value or error, worst-case estimate, actual cost.
+//! Expressions with what kube-apiserver's CEL libraries (1.34) answer: type, value or error, worst-case estimate, actual cost.
 //!
 //! Each has two lines: the expression, then `== value`, `!! error` or `?? compile error`, and for those that compile
 //! ` : type <= estimate cost`. `CEL_TABLE` names another table to be read in place of `conformance.txt`.

@@ -192,9 +192,9 @@ pub(crate) fn is_conversion(name: &str) -> bool {
     matches!(name, "type" | "dyn" | "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint")
 }
 
-/// Whether a call that fits no overload is reported with its name and types; operators and the oldest functions are not.
+/// Whether a call that fits no overload is reported with its name and types; operators and some functions are not.
 pub(crate) fn is_named(name: &str) -> bool {
-    let plain = ["contains", "startsWith", "endsWith", "matches"];
+    let plain = ["contains", "startsWith", "endsWith", "matches", "containsIP"];
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && !plain.contains(&name)
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::strings::text;
 use crate::eval::Context;
 use crate::value::{Evaluated, Val, fail, no_such_overload};
 
@@ -101,13 +102,6 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
             _ => Ok(Cidr { address, bits }),
         },
         _ => Err(why("prefix length out of range".into())),
-    }
-}
-
-fn text<'v>(value: &'v Val) -> Evaluated<&'v str> {
-    match value {
-        Val::String(text) => Ok(text),
-        _ => no_such_overload(),
     }
 }
 

@@ -5,7 +5,7 @@ use regex::Regex;
 use crate::eval::{Context, Meter};
 use crate::value::{Evaluated, Val, fail, no_such_overload};
 
-fn text<'v>(value: &'v Val) -> Evaluated<&'v str> {
+pub(super) fn text<'v>(value: &'v Val) -> Evaluated<&'v str> {
     match value {
         Val::String(text) => Ok(text),
         _ => no_such_overload(),

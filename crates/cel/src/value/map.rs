@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Evaluated, Text, Val, equal, fail};
 use crate::decl::Decl;
+use crate::error::EvalError;
 use crate::escape::{escape, unescape};
 use crate::eval::Meter;
 
@@ -105,13 +106,14 @@ impl<'a> Mapping<'a> {
         }
         if let (Mapping::Object { entries, fields }, Mapping::Object { entries: others, .. }) = (self, other) {
             // What the schema does not know is compared as it is.
-            let unknown = entries.iter().filter(|(name, _)| !fields.contains_key(*name));
-            for (name, value) in unknown {
-                if others.get(name).is_some_and(|other| !equal_json(value, other, meter).unwrap_or(false)) {
+            for (name, value) in entries.iter().filter(|(name, _)| !fields.contains_key(*name)) {
+                let Some(other) = others.get(name) else { continue };
+                if !alike(&Val::bind(value, &Decl::Dyn)?, &Val::bind(other, &Decl::Dyn)?, meter)? {
                     return Ok(false);
                 }
             }
         }
+        meter.step(self.len())?;
         for key in self.keys() {
             match (self.find(&key)?, other.find(&key)?) {
                 (Some(one), Some(two)) => {
@@ -127,6 +129,10 @@ impl<'a> Mapping<'a> {
     }
 }
 
-fn equal_json(one: &Value, two: &Value, meter: &mut Meter) -> Evaluated<bool> {
-    equal(&Val::bind(one, &Decl::Dyn)?, &Val::bind(two, &Decl::Dyn)?, meter)
+/// Equality that takes what cannot be compared for different.
+fn alike<'a>(one: &Val<'a>, two: &Val<'a>, meter: &mut Meter) -> Evaluated<bool> {
+    match equal(one, two, meter) {
+        Err(EvalError::Failed(_)) => Ok(false),
+        outcome => outcome,
+    }
 }
