@@ -52,7 +52,8 @@ impl Client {
             .header("authorization", format!("Bearer {TOKEN}"))
             .header("accept", "application/json");
         if body.is_some() {
-            request = request.header("content-type", "application/json");
+            let kind = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };
+            request = request.header("content-type", kind);
         }
         let request = request.body(Full::new(body.unwrap_or_default()).boxed())?;
         std::future::poll_fn(|cx| self.sender.poll_ready(cx)).await?;

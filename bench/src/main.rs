@@ -1,8 +1,10 @@
 //! `muster-bench`: the same load on kube-apiserver + etcd and on muster, in one run, on one disk, with fsync and TLS on both.
 //!
-//!   muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,growth]
+//!   muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER]
+//!                [--only creates,gets,lists,watches,custom,applies,definitions,growth]
 #![allow(clippy::print_stdout)]
 
+mod custom;
 mod load;
 mod measure;
 mod report;
@@ -15,7 +17,7 @@ use muster_tests::peer::{Settings, muster_binary};
 use muster_tests::{Kind, Peer};
 use serde_json::json;
 
-const USAGE: &str = "muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,growth]";
+const USAGE: &str = "muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,custom,applies,definitions,growth]";
 
 struct Options {
     quick: bool,
@@ -122,14 +124,34 @@ fn run_one(options: &Options, scale: &Scale, kind: Kind, round: usize) -> Result
             bench.fan_out(20, scale.updates_20).await?;
             bench.fan_out(500, scale.updates_500).await?;
         }
-        let figures = bench.figures;
+        if options.wants("custom") {
+            bench.custom(scale).await?;
+        }
+        if options.wants("applies") {
+            bench.applies(scale).await?;
+        }
+        let mut figures = bench.figures;
         drop(peer);
+        // The bar is absolute, and kube-apiserver would need minutes and gigabytes for it.
+        if options.wants("definitions") && kind == Kind::Muster && round == 0 {
+            figures = definitions(options, scale, figures).await?;
+        }
         // Slow and steady figures: the first round is enough.
         if options.wants("growth") && round == 0 {
             return growth(options, scale, kind, figures).await;
         }
         Ok(figures)
     })
+}
+
+async fn definitions(options: &Options, scale: &Scale, mut figures: Figures) -> Result<Figures, Failure> {
+    let binary = std::env::var_os("MUSTER_BIN").is_none().then(release_binary);
+    let settings = Settings { under: Some(options.dir.clone()), binary, ..Settings::default() };
+    let peer = Peer::start_with(Kind::Muster, settings).await?;
+    let mut bench = Bench::new(&peer);
+    bench.definitions(scale).await?;
+    figures.extend(bench.figures);
+    Ok(figures)
 }
 
 /// On a fresh server, so that the sizes are what they say.

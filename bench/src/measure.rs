@@ -19,6 +19,8 @@ pub struct Scale {
     pub sizes: Vec<usize>,
     pub updates_20: usize,
     pub updates_500: usize,
+    /// How many definitions a server is started with.
+    pub definitions: usize,
     pub idle: Duration,
 }
 
@@ -31,6 +33,7 @@ impl Scale {
             sizes: vec![1_000, 10_000],
             updates_20: 800,
             updates_500: 40,
+            definitions: 1000,
             idle: Duration::from_secs(2),
         }
     }
@@ -43,6 +46,7 @@ impl Scale {
             sizes: vec![1_000, 10_000, 50_000, 100_000],
             updates_20: 3_000,
             updates_500: 1000,
+            definitions: 1000,
             idle: Duration::from_secs(10),
         }
     }
@@ -69,12 +73,12 @@ pub struct Bench<'a> {
 
 const COLLECTION: &str = "/api/v1/namespaces/bench/configmaps";
 
-fn name(n: usize) -> String {
+pub fn name(n: usize) -> String {
     format!("object-{n:07}")
 }
 
 /// A config map of 2 KiB with a few labels; one in a hundred is picked.
-fn body(name: &str, n: usize, salt: usize) -> Bytes {
+pub fn body(name: &str, n: usize, salt: usize) -> Bytes {
     thread_local!(static PAYLOAD: String = "0123456789abcdef".repeat(128));
     let picked = if n.is_multiple_of(100) { "yes" } else { "no" };
     PAYLOAD.with(|payload| {
@@ -95,7 +99,7 @@ fn own_cpu() -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-struct Meter {
+pub struct Meter {
     start: Instant,
     server: u64,
     generator: u64,
@@ -112,7 +116,7 @@ fn busy_millis() -> u64 {
 }
 
 impl Meter {
-    fn start(peer: &Peer) -> Meter {
+    pub fn start(peer: &Peer) -> Meter {
         Meter { start: Instant::now(), server: peer.cpu_millis(), generator: own_cpu(), machine: busy_millis() }
     }
 
@@ -130,7 +134,7 @@ impl<'a> Bench<'a> {
         Bench { peer, figures: Figures::new(), stored: 0 }
     }
 
-    fn put(&mut self, what: &str, value: f64, meter: Option<&Meter>) {
+    pub fn put(&mut self, what: &str, value: f64, meter: Option<&Meter>) {
         let figure = meter.map_or(Figure { value, ..Figure::default() }, |meter| meter.figure(self.peer, value));
         self.figures.insert(what.to_owned(), figure);
     }
