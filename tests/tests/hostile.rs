@@ -3,6 +3,9 @@
 //! The cases run on muster. `MUSTER_TEST_PEERS=kubernetes` runs them on kube-apiserver for comparison; it answers 500 to some of them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "hostile/load.rs"]
+mod load;
+
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -18,6 +21,7 @@ fn main() {
     let mut cases: Vec<Case> = cases![hostile: malformed_json, deep_json, numbers_and_strings, duplicate_keys, yaml_aliases, odd_yaml, large_bodies,
         endless_chunked_body, slow_headers, slow_body, many_headers, huge_header, broken_http, broken_http2, hostile_names, hostile_paths, hostile_queries,
         wrong_media_types, broken_protobuf, gzip_bomb, hostile_patches, many_idle_connections, half_closed_requests, random_bytes_never_break_it, wide_pods];
+    cases.extend(load::cases());
     if !std::env::var("MUSTER_TEST_PEERS").is_ok_and(|peers| peers == "kubernetes") {
         cases.iter_mut().for_each(|case| case.on = On::MusterOnly);
     }

@@ -1,7 +1,8 @@
 //! Response bodies: most answers are one buffer; lists and watches are produced as they are sent.
 
+use crate::gate::Place;
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,6 +21,14 @@ impl Body {
 
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
+    }
+
+    /// Keeps the place until the answer has been produced, or nobody wants it any more.
+    pub(crate) fn hold(self, place: Option<Place>) -> Self {
+        match (self, place) {
+            (Self::Stream(stream), Some(place)) => Self::stream(stream.inspect(move |_| _ = &place)),
+            (body, _) => body,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod definitions;
 mod discovery;
 mod events;
 mod garbage;
+mod gate;
 mod health;
 mod kinds;
 mod namespaces;
@@ -34,6 +35,7 @@ mod verbs;
 mod watch;
 
 pub use body::Body;
+pub use gate::Ceilings;
 pub use health::Check;
 pub use services::{RangeError, ServiceRange};
 
@@ -53,8 +55,9 @@ pub struct Options {
     pub authenticator: Authenticator,
     pub authorizer: Authorizer,
     pub audit: audit::Audit,
-    /// How long a request that is not a watch may take.
+    /// How long a request may take; a watch, until it begins.
     pub request_timeout: Duration,
+    pub ceilings: Ceilings,
     /// The main resource and its status may be written together.
     pub unrestricted_update: bool,
     /// How long events are kept.
@@ -89,6 +92,7 @@ impl Options {
             authorizer,
             audit: audit::Audit::off(),
             request_timeout: Duration::from_secs(60),
+            ceilings: Ceilings::default(),
             unrestricted_update: false,
             event_ttl: Duration::from_secs(3600),
             clock: Arc::new(SystemClock),
@@ -115,6 +119,7 @@ pub(crate) struct Inner {
     pub options: Options,
     pub clock: Arc<dyn Clock>,
     pub health: health::Checks,
+    pub gate: Arc<gate::Gate>,
     /// Held by whoever writes an object of a kind that is written one by one.
     pub turns: tokio::sync::Mutex<()>,
     /// Watches and controllers end when this is cancelled.
@@ -140,6 +145,7 @@ impl Api {
             served: served::Current::new(served),
             definitions,
             health: health::Checks::new(store.clone()),
+            gate: gate::Gate::new(options.ceilings),
             clock: options.clock.clone(),
             store,
             options,

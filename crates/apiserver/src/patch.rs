@@ -79,7 +79,7 @@ fn unfit(why: &str) -> Status {
 fn refused(e: apply::Error) -> Status {
     match e.code() {
         400 => Status::bad_request(e.to_string()),
-        413 => Status::new(413, meta::Reason::RequestEntityTooLarge, e.to_string()),
+        413 => Status::new(413, meta::Reason::RequestEntityTooLarge, format!("Request entity too large: {e}")),
         _ => Status::unprocessable(e.to_string()),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::audit::Entry;
 use crate::body::Body;
+use crate::gate::{Place, Work};
 use crate::kinds::{Connect, Endpoint};
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
@@ -22,7 +23,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Api {
     /// Answers one request. The connection's `auth::Peer` must be in the request's extensions.
@@ -35,22 +36,21 @@ impl Api {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut trail = Trail { id: self.inner.uid(), ..Trail::default() };
+        let query = Query::parse(parts.uri.query());
         let target = path::parse(parts.uri.path());
-        let long = is_watch(&parts, &target);
-        let work = self.inner.route(&parts, target, body, &mut trail);
-        let result = if long {
-            work.await
-        } else {
-            match tokio::time::timeout(self.inner.options.request_timeout, work).await {
-                Ok(result) => result,
-                Err(_) => Err(Status::timeout("request did not complete within the allotted timeout")),
+        let result = match time_limit(&parts.method, &target, &query, self.inner.options.request_timeout) {
+            Ok(limit) => {
+                let work = self.inner.route(&parts, target, body, &mut trail);
+                let late = |_| Status::timeout("request did not complete within the allotted timeout");
+                tokio::time::timeout(limit, work).await.map_err(late).flatten()
             }
+            Err(status) => Err(status),
         };
         let mut response = result.unwrap_or_else(|status| render::status(&status));
         if let Ok(id) = HeaderValue::from_str(&trail.id) {
             response.headers_mut().insert("audit-id", id);
         }
-        if Query::parse(parts.uri.query()).flag("pretty").unwrap_or_default() {
+        if query.flag("pretty").unwrap_or_default() {
             render::indent(&mut response);
         }
         self.inner.audit(&parts, &trail, response.status().as_u16(), started);
@@ -94,9 +94,23 @@ struct Trail {
     reason: Option<Arc<str>>,
 }
 
-fn is_watch(parts: &Parts, target: &Result<Target, path::Hostile>) -> bool {
-    matches!(target, Ok(Target::Resource(resource)) if resource.watch)
-        || parts.uri.query().is_some_and(|q| Query::parse(Some(q)).flag("watch").unwrap_or_default())
+/// How long a request may take: what it asks for, and never more than `most`. Of a watch that is its beginning; how long it
+/// streams it says elsewhere.
+fn time_limit(
+    method: &Method,
+    target: &Result<Target, path::Hostile>,
+    query: &Query<'_>,
+    most: Duration,
+) -> Result<Duration, Status> {
+    let Some(asked) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(most) };
+    let watch = query.flag("watch").unwrap_or_default();
+    if matches!(target, Ok(Target::Resource(resource)) if Verb::of(method, resource, watch) == Some(Verb::Watch)) {
+        return Ok(most);
+    }
+    let asked = meta::duration::parse(asked)
+        .map_err(|e| Status::bad_request(format!("invalid timeout specified in the request URL - {e}")))?;
+    // Zero, and what lies in the past, is no wish of the client's own.
+    Ok(Duration::try_from(asked).ok().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
 }
 
 impl Inner {
@@ -127,6 +141,7 @@ impl Inner {
                 let verb = Verb::of(&parts.method, resource, watch).ok_or_else(Status::method_not_allowed)?;
                 trail.verb = verb.as_str();
                 trail.target = Some(resource.clone());
+                let place = self.gate.enter(&user, if verb.writes() { Work::Write } else { Work::Read })?;
                 let selected = selected_name(verb, resource, &query);
                 let asked = auth::Request {
                     user: &user,
@@ -140,16 +155,31 @@ impl Inner {
                     path: "",
                 };
                 let proof = self.authorize_request(asked, trail)?;
-                self.resource(parts, resource, query, verb, proof, body).await
+                let watching = if verb == Verb::Watch { self.gate.enter(&user, Work::Watch)? } else { None };
+                let response = self.resource(parts, resource, query, verb, proof, body).await?;
+                // A list is a read until it is sent, a watch only until it begins.
+                let held = if verb == Verb::Watch { watching } else { place };
+                Ok(response.map(|body| body.hold(held)))
             }
             Target::Path(segments) => {
                 trail.verb = method_verb(&parts.method);
+                let place = self.enter_path(&user, &parts.method, segments)?;
                 // Decoded, as it is served; `parse` has refused what decodes to another shape.
                 let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
                 let asked = auth::Request::path(&user, trail.verb, &path);
                 let proof = self.authorize_request(asked, trail)?;
-                self.path(parts, segments, proof).await
+                let response = self.path(parts, segments, proof).await?;
+                Ok(response.map(|body| body.hold(place)))
             }
+        }
+    }
+
+    /// Whoever asks how we are gets an answer, however busy we are.
+    fn enter_path(&self, user: &Arc<User>, method: &Method, segments: &[String]) -> Result<Option<Place>, Status> {
+        match segments.first().map(String::as_str) {
+            Some("healthz" | "livez" | "readyz" | "version") => Ok(None),
+            _ if matches!(*method, Method::GET | Method::HEAD) => self.gate.enter(user, Work::Read),
+            _ => self.gate.enter(user, Work::Write),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The object model over JSON: names, metadata, selectors, request options, Status errors, tables. Pure: no tokio, no HTTP.
 
+pub mod duration;
 pub mod field;
 pub mod json;
 pub mod name;

@@ -252,7 +252,9 @@ impl Status {
     }
 
     pub fn timeout(message: impl Into<String>) -> Self {
-        Self::new(504, Reason::Timeout, format!("Timeout: {}", message.into()))
+        let mut s = Self::new(504, Reason::Timeout, format!("Timeout: {}", message.into()));
+        s.details = Some(Box::default());
+        s
     }
 
     pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {

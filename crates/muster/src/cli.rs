@@ -80,9 +80,8 @@ pub struct Apiserver {
     pub listen: Listen,
     #[command(flatten, next_help_heading = "Who may come in")]
     pub access: Access,
-    /// Longest time a request that is not a watch may take
-    #[arg(long, default_value = "1m", value_parser = duration::parse, value_name = "DURATION", help_heading = "Behaviour")]
-    pub request_timeout: Duration,
+    #[command(flatten, next_help_heading = "Limits")]
+    pub limits: Limits,
     /// Let one update change an object and its status together
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Behaviour")]
@@ -101,6 +100,23 @@ pub struct Apiserver {
     pub controllers: Vec<String>,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: Logs,
+}
+
+/// What keeps one client from taking the server from the others.
+#[derive(Debug, Args)]
+pub struct Limits {
+    /// Longest time a request that is not a watch may take; its own timeout parameter may say less
+    #[arg(long, default_value = "1m", value_parser = duration::parse, value_name = "DURATION")]
+    pub request_timeout: Duration,
+    /// Reads at once, 0 for any number; more are told to come back (429), but never system:masters
+    #[arg(long, default_value_t = 400, value_name = "N")]
+    pub max_requests_inflight: usize,
+    /// Writes at once, likewise; one user takes at most three quarters of either
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub max_mutating_requests_inflight: usize,
+    /// Watches of one user at once, 0 for any number
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub max_watches_per_user: usize,
 }
 
 fn port_range(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
@@ -382,7 +398,7 @@ mod tests {
         .unwrap();
         assert_eq!(etcd.backend, Backend::Etcd);
         assert_eq!(etcd.etcd.etcd_servers, ["http://127.0.0.1:2379"]);
-        assert_eq!(etcd.request_timeout, Duration::from_secs(3600));
+        assert_eq!(etcd.limits.request_timeout, Duration::from_secs(3600));
     }
 
     #[test]
@@ -402,7 +418,7 @@ mod tests {
         let all = parse("muster apiserver --backend embedded --etcd-servers a,b --request-timeout 1m30s --history=1h")
             .unwrap();
         assert_eq!((all.backend, all.etcd.etcd_servers.len()), (Backend::File, 2));
-        assert_eq!((all.request_timeout.as_secs(), all.history.as_secs()), (90, 3600));
+        assert_eq!((all.limits.request_timeout.as_secs(), all.history.as_secs()), (90, 3600));
     }
 
     #[test]
@@ -411,6 +427,9 @@ mod tests {
         assert!(flags.listen.bind_address.is_loopback());
         assert_eq!((flags.listen.secure_port, flags.listen.insecure_port), (6443, 6080));
         assert!(!flags.access.authn_allow_localhost && !flags.unrestricted_update);
+        let limits = &flags.limits;
+        assert_eq!((limits.max_requests_inflight, limits.max_mutating_requests_inflight), (400, 200));
+        assert_eq!(limits.max_watches_per_user, 10_000);
         assert_eq!(
             (flags.logs.audit_log_path, flags.logs.audit_log_maxsize, flags.logs.audit_log_maxbackup),
             (None, 100, 5)

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use apiserver::{
-    Api, Controllers,
+    Api, Ceilings, Controllers,
     audit::{AuditLog, Destination},
     serve::{BindError, Certificates, Limits, Server, Tls},
 };
@@ -66,7 +66,13 @@ async fn with_store(
 
     let mut options = apiserver::Options::new(authenticator.clone(), Authorizer::new());
     options.audit = audit.audit();
-    options.request_timeout = flags.request_timeout;
+    let limits = &flags.limits;
+    options.request_timeout = limits.request_timeout;
+    options.ceilings = Ceilings {
+        reads: limits.max_requests_inflight,
+        writes: limits.max_mutating_requests_inflight,
+        watches_per_user: limits.max_watches_per_user,
+    };
     options.unrestricted_update = flags.unrestricted_update;
     options.service_range = flags.service_cluster_ip_range;
     options.service_node_ports = flags.service_node_port_range.clone();
