@@ -9,7 +9,8 @@ use http_body_util::BodyExt;
 use meta::options::FieldValidation;
 use meta::{FieldError, Object, Status};
 use serde_json::Value;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::time::Duration;
 
 /// The largest body we read.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -43,6 +44,22 @@ where
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Lets a client that was refused finish: one that still sends while it is answered may lose the answer. Not for long, nor for much.
+pub async fn discard<B: HttpBody>(body: Pin<&mut B>) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let mut body = body;
+    let reading = async {
+        let mut left = MAX_BODY;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Buf::remaining));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, reading).await;
 }
 
 /// A decoded body and what the client should be warned about.

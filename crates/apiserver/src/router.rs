@@ -20,7 +20,7 @@ use meta::{GroupResource, Status};
 use percent_encoding::percent_decode_str;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -35,18 +35,22 @@ impl Api {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
+        let mut body = pin!(body);
         let mut trail = Trail { id: self.inner.uid(), ..Trail::default() };
         let query = Query::parse(parts.uri.query());
         let target = path::parse(parts.uri.path());
         let result = match time_limit(&parts.method, &target, &query, self.inner.options.request_timeout) {
             Ok(limit) => {
-                let work = self.inner.route(&parts, target, body, &mut trail);
+                let work = self.inner.route(&parts, target, body.as_mut(), &mut trail);
                 let late = |_| Status::timeout("request did not complete within the allotted timeout");
                 tokio::time::timeout(limit, work).await.map_err(late).flatten()
             }
             Err(status) => Err(status),
         };
         let mut response = result.unwrap_or_else(|status| render::status(&status));
+        if response.status().is_client_error() && !body.is_end_stream() {
+            decode::discard(body).await;
+        }
         if let Ok(id) = HeaderValue::from_str(&trail.id) {
             response.headers_mut().insert("audit-id", id);
         }
@@ -222,8 +226,6 @@ impl Inner {
                 kind.custom.is_none() || !kind.namespaced || !target.namespace.is_empty() || verb.reads_all()
             });
         let Some(kind) = found else {
-            // Clients that still send while they are answered may lose the answer.
-            let _ = decode::read(&parts.headers, body).await;
             // A group that is not built in is nobody's: there is no page.
             let known = registry.is_builtin_group(&target.group);
             return if known { Err(Status::no_such_resource()) } else { Ok(render::no_page()) };
