@@ -81,6 +81,9 @@ pub struct Allowed {
     /// Pointer to the difference, `*` for any text.
     pub path: String,
     pub reason: String,
+    /// Kubernetes itself is not always the same here: not seeing the difference is fine.
+    #[serde(default)]
+    pub sometimes: bool,
 }
 
 #[derive(Debug)]

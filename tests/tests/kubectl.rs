@@ -446,6 +446,8 @@ fn masked(text: &str, peer: &Peer) -> String {
             "resourceVersion:",
             "creationTimestamp:",
             "CreationTimestamp:",
+            "Created on:",
+            "Start Time:",
             "time:",
             "\"uid\":",
             "\"resourceVersion\":",
@@ -482,6 +484,7 @@ fn mask(word: &str) -> &str {
     match word {
         _ if is_age(word) => "AGE",
         _ if word.starts_with("10.96.") => "ADDRESS",
+        _ if word.len() == 20 && word.ends_with('Z') && word.as_bytes()[10] == b'T' => "TIME",
         _ => word,
     }
 }

@@ -1,10 +1,7 @@
 //! Field names as identifiers: how an expression reaches fields whose names CEL cannot spell.
 
-const KEYWORDS: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words that are no identifiers although the language has no use for them.
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -26,12 +23,16 @@ const KEYWORDS: [&str; 21] = [
 const SEQUENCES: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
+fn is_keyword(word: &str) -> bool {
+    RESERVED.contains(&word) || matches!(word, "true" | "false" | "null" | "in")
+}
+
 /// The identifier for a field, or nothing if the field cannot be reached.
 pub fn escape(field: &str) -> Option<String> {
     if field.is_empty() || field.as_bytes()[0].is_ascii_digit() {
         return None;
     }
-    if KEYWORDS.contains(&field) {
+    if is_keyword(field) {
         return Some(format!("__{field}__"));
     }
     let mut out = String::with_capacity(field.len());
@@ -67,7 +68,7 @@ pub fn unescape(identifier: &str) -> Option<String> {
         out.push_str(&rest[..start]);
         match SEQUENCES.iter().find(|(_, escaped)| escaped[2..].strip_suffix("__") == Some(word)) {
             Some((plain, _)) => out.push_str(plain),
-            None if KEYWORDS.contains(&word) && word.len() + 4 == identifier.len() => out.push_str(word),
+            None if is_keyword(word) && word.len() + 4 == identifier.len() => out.push_str(word),
             None => return None,
         }
         rest = &inside[length + 2..];

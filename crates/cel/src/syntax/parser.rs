@@ -4,31 +4,12 @@ use super::ast::{Ast, Element, Entry, Id, Kind, Literal, TooLarge};
 use super::lexer::{Lexeme, Token, tokens};
 use super::{literal, macros};
 use crate::error::Issues;
+use crate::escape::RESERVED;
 
 /// Longer sources are refused unread, counted in characters.
 const MAX_SOURCE: usize = 100_000;
 /// How deep parentheses, brackets and calls may nest.
 const MAX_NESTING: usize = 250;
-
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 const OPERAND: &str =
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
