@@ -9,7 +9,7 @@ use http::Response;
 use meta::options::{DeleteOptions, WriteOptions};
 use meta::selector::LabelSelector;
 use meta::status::Cause;
-use meta::{FieldError, GroupResource, Object, Status, field, time};
+use meta::{FieldError, GroupResource, Object, Status, time};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Range;
@@ -60,7 +60,7 @@ impl Call<'_> {
             errors.push(FieldError::required("target.name", ""));
         }
         if !errors.is_empty() {
-            return Err(Status::new(500, meta::Reason::Unknown, field::aggregate(&errors)));
+            return Err(Status::invalid(BINDING.group, BINDING.kind, binding.name(), &errors));
         }
         let (kind, name) = (self.pod_kind()?, binding.name());
         let now = time::seconds(self.api.clock.now());

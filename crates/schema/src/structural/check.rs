@@ -398,14 +398,8 @@ fn mistyped<'a>(node: &Node, format: Option<&'a str>, value: View<'_>) -> Option
 
 fn expected(kind: Kind) -> &'static str {
     match kind {
-        Kind::Object => "object",
-        Kind::List => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
         Kind::IntOrString => "integer,string",
-        Kind::Any => "",
+        kind => kind.type_name(),
     }
 }
 

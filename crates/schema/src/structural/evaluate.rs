@@ -6,7 +6,7 @@ use meta::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
 use super::correlate::Items;
-use super::node::{Additional, Kind, Node};
+use super::node::{Additional, Node};
 use super::path::Path;
 use super::rules::{Reason, Rule};
 use super::view::View;
@@ -141,7 +141,8 @@ impl Evaluator<'_> {
                 continue;
             }
             let before = old.filter(|_| rule.program.uses_old());
-            let told = type_name(node.kind);
+            // A failed rule shows the type in place of the value.
+            let told = node.kind.type_name();
             match rule.program.evaluate(this, before, &mut self.budget) {
                 Ok(Outcome::Bool(true)) => {}
                 Ok(_) => self.failed(rule, told, this, old, anchor, path),
@@ -230,17 +231,4 @@ impl Evaluator<'_> {
 fn usable(text: &str) -> Option<&str> {
     let text = text.trim();
     (!text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')).then_some(text)
-}
-
-/// Failed rules show the type in place of the value.
-fn type_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Object => "object",
-        Kind::List => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-        Kind::IntOrString | Kind::Any => "",
-    }
 }

@@ -20,6 +20,21 @@ pub enum Kind {
     Any,
 }
 
+impl Kind {
+    /// As JSON Schema names it; nothing where there is no single name.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            Kind::Object => "object",
+            Kind::List => "array",
+            Kind::String => "string",
+            Kind::Integer => "integer",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+            Kind::IntOrString | Kind::Any => "",
+        }
+    }
+}
+
 /// How the items of a list are told apart (x-kubernetes-list-type).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
