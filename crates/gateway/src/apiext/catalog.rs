@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::core::discovery::v2::{APIGroupDiscoveryList, APIResourceDiscovery};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::path::encode;
 use crate::access::{Authorized, Discover};
@@ -96,7 +96,7 @@ struct Snapshot {
     taken: Instant,
 }
 
-/// How long discovery is believed, and how often at most an unknown kind makes us ask again.
+/// How long discovery is believed, and how long at least lies between two questions.
 const FRESH: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -108,33 +108,40 @@ impl Catalog {
 
     pub(crate) async fn find(&self, group: &str, version: &str, plural: &str) -> Result<Option<Arc<Kind>>, Problem> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
-        let known = self.snapshot(FRESH).await?;
+        let now = Instant::now();
+        let known = self.snapshot(now.checked_sub(FRESH)).await?;
         if let Some(kind) = known.kinds.get(&key) {
             return Ok(Some(kind.clone()));
         }
-        // A definition may have come since.
-        Ok(self.snapshot(AGAIN).await?.kinds.get(&key).cloned())
+        // A definition may have come since: no is said only by what was asked after the question came.
+        Ok(self.snapshot(Some(now)).await?.kinds.get(&key).cloned())
     }
 
     /// All kinds, in order of group, version and plural.
     pub(crate) async fn all(&self, _: &Authorized<Discover>) -> Result<Vec<Arc<Kind>>, Problem> {
-        let mut kinds: Vec<Arc<Kind>> = self.snapshot(AGAIN).await?.kinds.values().cloned().collect();
+        let mut kinds: Vec<Arc<Kind>> =
+            self.snapshot(Instant::now().checked_sub(AGAIN)).await?.kinds.values().cloned().collect();
         kinds.sort_by(|a, b| (&a.group, &a.version, &a.plural).cmp(&(&b.group, &b.version, &b.plural)));
         Ok(kinds)
     }
 
-    fn known(&self, younger: Duration) -> Option<Snapshot> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        known.filter(|snapshot| snapshot.taken.elapsed() < younger)
+    fn known(&self) -> Option<Snapshot> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn snapshot(&self, younger: Duration) -> Result<Snapshot, Problem> {
-        if let Some(snapshot) = self.known(younger) {
+    /// What the API has, asked not before `since`. The API is asked once a second at most: who comes too early waits.
+    async fn snapshot(&self, since: Option<Instant>) -> Result<Snapshot, Problem> {
+        let fits = |snapshot: &Snapshot| since.is_none_or(|since| snapshot.taken >= since);
+        if let Some(snapshot) = self.known().filter(fits) {
             return Ok(snapshot);
         }
         let _turn = self.asking.lock().await;
-        if let Some(snapshot) = self.known(younger) {
+        let known = self.known();
+        if let Some(snapshot) = known.clone().filter(fits) {
             return Ok(snapshot);
+        }
+        if let Some(before) = known {
+            sleep_until(before.taken + AGAIN).await;
         }
         let taken = Instant::now();
         let found = timeout(DEADLINE, async {
