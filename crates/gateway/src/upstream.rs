@@ -73,6 +73,8 @@ impl Upstream {
         let mut bare = config.clone();
         bare.auth_info = AuthInfo::default();
         bare.headers.clear();
+        // Whether to try again is the caller's choice: a write may have been done although its answer was lost.
+        bare.default_retry = false;
         Ok(Self::new(Client::try_from(config)?, Client::try_from(bare)?))
     }
 

@@ -122,22 +122,7 @@ impl Caches {
                 oldest.stop.cancel();
             }
         }
-        let cache = Arc::new(Cache {
-            kind: kind.clone(),
-            content: Mutex::new(Content {
-                state: State::Filling,
-                rows: BTreeMap::new(),
-                filling: None,
-                listed: None,
-                columns: Vec::new(),
-                used: Instant::now(),
-                distrusted: None,
-                bytes: 0,
-            }),
-            changes: watch::Sender::new(0),
-            stop: self.stop.child_token(),
-            bytes: self.bytes.clone(),
-        });
+        let cache = Arc::new(Cache::new(kind.clone(), self.stop.child_token(), self.bytes.clone()));
         if let Some(old) = kinds.insert(key, cache.clone()) {
             old.stop.cancel();
         }
@@ -171,6 +156,20 @@ impl Caches {
 }
 
 impl Cache {
+    fn new(kind: Arc<Kind>, stop: CancellationToken, bytes: Arc<AtomicUsize>) -> Self {
+        let content = Content {
+            state: State::Filling,
+            rows: BTreeMap::new(),
+            filling: None,
+            listed: None,
+            columns: Vec::new(),
+            used: Instant::now(),
+            distrusted: None,
+            bytes: 0,
+        };
+        Self { kind, content: Mutex::new(content), changes: watch::Sender::new(0), stop, bytes }
+    }
+
     /// The rows, if lists may be answered from them; nothing is known while they come in.
     fn rows(&self) -> Option<Option<Rows>> {
         let mut content = self.content();
@@ -377,4 +376,112 @@ pub(crate) fn within<'a>(rows: &'a [Arc<Row>], namespace: Option<&str>) -> &'a [
     let begin = rows.partition_point(|row| *row.namespace < *namespace);
     let end = rows.partition_point(|row| *row.namespace <= *namespace);
     &rows[begin..end]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn cache() -> Cache {
+        let kind = Kind::for_tests("", "v1", "configmaps", "ConfigMap");
+        Cache::new(Arc::new(kind), CancellationToken::new(), Arc::default())
+    }
+
+    fn object(name: &str, version: u64) -> DynamicObject {
+        let metadata = json!({"name": name, "namespace": "ns", "uid": format!("{name}-{}", version / 100), "resourceVersion": version.to_string()});
+        serde_json::from_value(json!({"metadata": metadata, "data": {"k": "v".repeat(version as usize % 7)}})).unwrap()
+    }
+
+    fn apply(cache: &Cache, events: Vec<Event<DynamicObject>>) {
+        for event in events {
+            assert!(!cache.apply(event, &Limits::default()));
+        }
+    }
+
+    fn names(cache: &Cache) -> Vec<String> {
+        cache.rows().unwrap().unwrap().iter().map(|row| row.name.to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rows_show_only_whole_lists() {
+        let cache = cache();
+        apply(&cache, vec![Event::Init, Event::InitApply(object("a", 1))]);
+        assert!(cache.rows().is_none(), "not yet");
+        apply(
+            &cache,
+            vec![
+                Event::InitApply(object("b", 2)),
+                Event::InitDone,
+                Event::Apply(object("c", 3)),
+                Event::Delete(object("a", 4)),
+            ],
+        );
+        assert_eq!(names(&cache), ["b", "c"]);
+        // A list that breaks off changes nothing; the one after it counts.
+        apply(&cache, vec![Event::Init, Event::InitApply(object("x", 5))]);
+        assert_eq!(names(&cache), ["b", "c"]);
+        apply(&cache, vec![Event::Init, Event::InitApply(object("y", 6)), Event::InitDone]);
+        assert_eq!(names(&cache), ["y"]);
+        cache.end();
+        assert!(cache.rows().unwrap().is_none(), "what is over is never shown as an empty list");
+        assert_eq!(cache.bytes.load(Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broken_watch_is_not_trusted_until_it_shows_life() {
+        let cache = cache();
+        apply(&cache, vec![Event::Init, Event::InitApply(object("a", 1)), Event::InitDone]);
+        assert!(!cache.failed(&watcher::Error::NoResourceVersion));
+        assert!(cache.rows().unwrap().is_none());
+        apply(&cache, vec![Event::Apply(object("b", 2))]);
+        assert_eq!(names(&cache), ["a", "b"]);
+        cache.failed(&watcher::Error::NoResourceVersion);
+        tokio::time::advance(DISTRUST + Duration::from_secs(1)).await;
+        assert_eq!(names(&cache), ["a", "b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_shown_once_its_version_or_a_later_one_is() {
+        let cache = cache();
+        apply(&cache, vec![Event::Init, Event::InitApply(object("a", 110)), Event::InitDone]);
+        let stored = |version| cache.shows(&Write::Stored { namespace: "ns", name: "a", version });
+        assert_eq!((stored("110"), stored("99"), stored("111"), stored("odd")), (true, true, false, false));
+        let gone = |id| cache.shows(&Write::Gone { namespace: "ns", name: "a", id });
+        assert_eq!((gone("a-1"), gone("a-0")), (false, true), "another object of the same name is not the deleted one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_outgrows_its_bounds_says_so() {
+        let limits = Limits { objects_per_kind: 1, ..Limits::default() };
+        let cache = cache();
+        assert!(!cache.apply(Event::InitApply(object("a", 1)), &limits));
+        assert!(cache.apply(Event::InitApply(object("b", 1)), &limits));
+        let tight = Limits { cache_bytes: 10, ..Limits::default() };
+        assert!(cache.apply(Event::Apply(object("c", 1)), &tight));
+    }
+
+    proptest! {
+        /// Whatever happens, the bytes counted are those of the rows held.
+        #[test]
+        fn bytes_are_counted_exactly(steps in prop::collection::vec((0..5u8, 0..6u8, 0..300u64), 0..60)) {
+            let cache = cache();
+            for (what, who, version) in steps {
+                let object = object(&format!("o{who}"), version);
+                let event = match what {
+                    0 => Event::Init,
+                    1 => Event::InitApply(object),
+                    2 => Event::InitDone,
+                    3 => Event::Apply(object),
+                    _ => Event::Delete(object),
+                };
+                cache.apply(event, &Limits::default());
+                let content = cache.content();
+                let held: usize = content.rows.values().chain(content.filling.iter().flat_map(BTreeMap::values)).map(|row| row.bytes()).sum();
+                prop_assert_eq!((content.bytes, cache.bytes.load(Relaxed)), (held, held));
+            }
+        }
+    }
 }

@@ -70,12 +70,18 @@ impl Filter {
         }
     }
 
-    pub fn columns(&self) -> &[FieldPath] {
+    pub(crate) fn columns(&self) -> &[FieldPath] {
         &self.columns
     }
 
+    /// Whether a row passes.
+    pub fn selects(&self, row: &serde_json::Value) -> bool {
+        let cells: Vec<Cell> = self.columns.iter().map(|path| path.cell(row)).collect();
+        self.matches(&cells)
+    }
+
     /// `cells` are those of [`Filter::columns`], in order.
-    pub fn matches(&self, cells: &[Cell]) -> bool {
+    pub(crate) fn matches(&self, cells: &[Cell]) -> bool {
         holds(&self.root, cells)
     }
 }
@@ -388,9 +394,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn selects(filter: &str, row: &Value) -> bool {
-        let filter = Filter::parse(filter).unwrap_or_else(|why| panic!("{filter}: {why}"));
-        let cells: Vec<Cell> = filter.columns().iter().map(|path| path.cell(row)).collect();
-        filter.matches(&cells)
+        Filter::parse(filter).unwrap_or_else(|why| panic!("{filter}: {why}")).selects(row)
     }
 
     #[test]

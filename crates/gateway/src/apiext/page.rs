@@ -123,6 +123,61 @@ mod tests {
         assert!(ask(&rows, "page=99").items.is_empty());
     }
 
+    /// `cargo test --release -p muster-gateway how_long -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_long_a_list_of_20_000_takes() {
+        let kind = Kind::for_tests("", "v1", "pods", "Pod");
+        let pod = |i: usize| {
+            let env: Vec<Value> = (0..20)
+                .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": format!("value {n} of {i}")}))
+                .collect();
+            json!({"metadata": {"name": format!("pod-{:05}", i * 7919 % 20_000), "namespace": format!("ns{}", i % 40), "labels": {"app": format!("a{}", i % 100)}},
+                "spec": {"nodeName": format!("node-{}", i % 300), "containers": [{"name": "c", "image": format!("registry/app{}:1", i % 50), "env": env}]},
+                "status": {"phase": if i % 9 == 0 { "Failed" } else { "Running" }, "startTime": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60)}})
+        };
+        let mut rows: Vec<Arc<Row>> = (0..20_000)
+            .map(|i| Arc::new(Row::new(serde_json::from_value(pod(i)).unwrap(), &kind, Show::Public)))
+            .collect();
+        rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let bytes: usize = rows.iter().map(|row| row.bytes()).sum();
+        eprintln!("20,000 rows in {} MiB", bytes >> 20);
+        let columns = std::sync::Mutex::new(Vec::<FieldPath>::new());
+        let number = |path: &FieldPath| {
+            let mut columns = columns.lock().unwrap();
+            let at = columns.iter().position(|known| known == path).unwrap_or_else(|| {
+                columns.push(path.clone());
+                columns.len() - 1
+            });
+            u32::try_from(at).ok()
+        };
+        for query in [
+            "",
+            "sort=-name",
+            "filter=phase+eq+Failed&sort=-name",
+            "sort=-status.startTime",
+            "filter=spec.nodeName+eq+node-7",
+            "q=pod-00",
+            "filter=spec.containers.image+contains+app7&sort=spec.nodeName,-status.startTime",
+        ] {
+            let query = ListQuery::parse(query, &Limits::default()).unwrap();
+            let times: Vec<_> = (0..4)
+                .map(|_| {
+                    let start = std::time::Instant::now();
+                    let page = answer(&rows, &query, &number);
+                    (start.elapsed(), page.count)
+                })
+                .collect();
+            eprintln!(
+                "{:?} first, then {:?}, {} rows: {:?}",
+                times[0].0,
+                times[3].0,
+                times[3].1,
+                query.sort.iter().map(|sort| sort.field.segments().join(".")).collect::<Vec<_>>()
+            );
+        }
+    }
+
     proptest! {
         /// Under one snapshot, pages and cursors alike show every selected row exactly once and in the same order.
         #[test]

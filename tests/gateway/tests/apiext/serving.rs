@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 pub fn all() -> Vec<Case> {
     cases![serving: a_client_certificate_is_its_user_by_impersonation, only_meant_hosts_and_origins_are_answered, callers_that_are_too_fast_are_told_to_wait,
-        a_client_that_dawdles_is_cut_off, the_end_lets_requests_finish, plain_http_stays_on_loopback, idle_caches_are_dropped_and_started_again]
+        a_client_that_dawdles_is_cut_off, the_end_lets_requests_finish, plain_http_stays_on_loopback, idle_caches_are_dropped_and_started_again, an_api_that_goes_away_and_comes_back, what_is_too_much_is_refused_in_words]
 }
 
 fn here() -> Options {
@@ -66,6 +66,19 @@ async fn a_client_certificate_is_its_user_by_impersonation(peer: &Peer) {
     refused(&face.call("GET", list).token(None).over(connect(Some(leaf(vec![], "bob", "nobodies"))).await).await, 403);
     refused(&face.call("GET", list).token(None).over(connect(None).await).await, 401);
     face.call("GET", list).over(connect(None).await).await.ok(200);
+    // HTTP/2 is spoken to who offers it.
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        hyper_util::rt::TokioIo::new(connect(None).await),
+    )
+    .await
+    .unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::get(format!("https://{}{list}", face.address))
+        .header("authorization", format!("Bearer {TOKEN}"));
+    let response =
+        sender.send_request(request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap()).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
     // A token says who it is even beside a certificate.
     refused(
         &face
@@ -188,4 +201,59 @@ async fn idle_caches_are_dropped_and_started_again(peer: &Peer) {
         assert_eq!(face.get(&format!("{place}?filter=name+startswith+i")).await.ok(200)["count"], i + 1);
         tokio::time::sleep(Duration::from_millis(if i % 2 == 0 { 600 } else { 0 })).await;
     }
+}
+
+/// With a server of its own, since it is killed.
+async fn an_api_that_goes_away_and_comes_back(shared: &Peer) {
+    let peer = Peer::start(shared.kind).await.unwrap();
+    let limits = Limits { review_ttl: Duration::ZERO, ..generous() };
+    let face = Face::start_with(&peer, Options { limits, ..here() }, Actions::default()).await;
+    let place = "/apiext/v1/core/v1/namespaces/default/configmaps";
+    face.post(place, json!({"name": "before"})).await.ok(201);
+    assert!(face.names(place).await.contains(&"before".to_owned()));
+    peer.kill();
+    // The cache still has everything, but nobody can say who may see it.
+    assert_eq!(refused(&face.get(place).await, 503)["reason"], "ServiceUnavailable");
+    refused(&face.post(place, json!({"name": "during"})).await, 503);
+    peer.launch().unwrap();
+    peer.ready_again(Duration::from_secs(60)).await.unwrap();
+    for i in 0..5 {
+        peer.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": format!("after-{i}")}}))
+            .await
+            .ok(201);
+        let seen = face.get(place).await;
+        assert_eq!(seen.status, 200, "{}", seen.text());
+        assert!(
+            seen.text().contains(&format!("after-{i}")),
+            "a list right after the restart is not old: {}",
+            seen.text()
+        );
+    }
+}
+
+async fn what_is_too_much_is_refused_in_words(peer: &Peer) {
+    let limits = Limits { objects_per_kind: 3, max_page_size: 10, page_size: 2, body_bytes: 1000, ..generous() };
+    let options = Options { limits, kinds: vec!["core/configmaps".to_owned(), "apps/*".to_owned()], ..here() };
+    let face = Face::start_with(peer, options, Actions::default()).await;
+    let ns = peer.namespace().await;
+    let place = format!("/apiext/v1/core/v1/namespaces/{ns}/configmaps");
+    for i in 0..5 {
+        face.post(&place, json!({"name": format!("m{i}"), "labels": {"i": i.to_string()}})).await.ok(201);
+    }
+    assert_eq!(refused(&face.get(&place).await, 422)["reason"], "TooLarge");
+    face.get(&format!("{place}?labelSelector=i%3D1")).await.ok(200);
+    refused(&face.get(&format!("{place}?pageSize=11")).await, 400);
+    refused(&face.post(&place, json!({"name": "big", "data": {"k": "v".repeat(2000)}})).await, 413);
+    // Only the configured kinds have a face.
+    face.get("/apiext/v1/apps/v1/daemonsets").await.ok(200);
+    refused(&face.get("/apiext/v1/core/v1/secrets").await, 404);
+    assert_eq!(
+        face.get("/apiext/v1").await.ok(200)["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|kind| kind["group"] == "core")
+            .count(),
+        1
+    );
 }
