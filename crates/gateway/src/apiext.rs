@@ -15,6 +15,7 @@ mod path;
 mod query;
 mod routes;
 mod row;
+mod scan;
 
 use std::sync::Arc;
 

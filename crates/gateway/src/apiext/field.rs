@@ -14,7 +14,7 @@ pub struct FieldPath {
 const LONGEST_PATH: usize = 512;
 const DEEPEST: usize = 16;
 /// Values one path may find in one row: a list of lists must not be a way to use memory.
-const MOST_CELLS: usize = 1_000;
+pub(crate) const MOST_CELLS: usize = 1_000;
 /// Of a long text only the beginning decides the order.
 const SORTED_BYTES: usize = 256;
 
@@ -60,12 +60,7 @@ impl FieldPath {
     pub fn cell(&self, row: &Value) -> Cell {
         let mut found = Vec::new();
         let through_list = walk(row, &self.segments, &mut found);
-        match found.len() {
-            0 if through_list => Cell::Many(Arc::from([])),
-            0 => Cell::Missing,
-            1 if !through_list => found.swap_remove(0),
-            _ => Cell::Many(found.into()),
-        }
+        Cell::found(found, through_list)
     }
 
     /// Copies what stands there into `into`, under the same keys.
@@ -150,6 +145,16 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// Of what stands at the end of a path.
+    pub(crate) fn found(mut found: Vec<Cell>, through_list: bool) -> Self {
+        match found.len() {
+            0 if through_list => Cell::Many(Arc::from([])),
+            0 => Cell::Missing,
+            1 if !through_list => found.swap_remove(0),
+            _ => Cell::Many(found.into()),
+        }
+    }
+
     fn of(value: &Value) -> Self {
         match value {
             Value::Null => Cell::Null,
@@ -164,16 +169,19 @@ impl Cell {
         Cell::Text(text.into())
     }
 
-    /// What decides the place of a row: one scalar, and of a text its beginning.
-    pub fn sort_key(&self) -> Cell {
+    /// Keeps what decides the place of a row: one scalar, and of a text its beginning.
+    pub fn make_sort_key(&mut self) {
         match self {
-            Cell::Many(cells) => cells.first().map_or(Cell::Missing, Cell::sort_key),
-            Cell::Null | Cell::Object => Cell::Missing,
+            Cell::Many(cells) => {
+                *self = cells.first().cloned().unwrap_or(Cell::Missing);
+                self.make_sort_key();
+            }
+            Cell::Null | Cell::Object => *self = Cell::Missing,
             Cell::Text(text) if text.len() > SORTED_BYTES => {
                 let end = (0..=SORTED_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-                Cell::Text(text[..end].into())
+                *self = Cell::text(&text[..end]);
             }
-            other => other.clone(),
+            _ => {}
         }
     }
 
@@ -241,9 +249,10 @@ mod tests {
         assert_eq!(path("spec.replicas").cell(&row), Cell::Number(3.0));
         assert_eq!(path("labels.\"a.b/c\"").cell(&row), Cell::text("x"));
         assert_eq!(path("spec.containers.1.image").cell(&row), Cell::text("b"));
-        let all = path("spec.containers.image").cell(&row);
+        let mut all = path("spec.containers.image").cell(&row);
         assert_eq!(all, Cell::Many([Cell::text("a"), Cell::text("b")].into()));
-        assert_eq!(all.sort_key(), Cell::text("a"));
+        all.make_sort_key();
+        assert_eq!(all, Cell::text("a"));
         assert_eq!(path("spec.nothing.here").cell(&row), Cell::Missing);
         assert_eq!(path("spec.replicas.deeper").cell(&row), Cell::Missing);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::field::{Cell, FieldPath};
-use super::query::{From, ListQuery, Position};
+use super::query::{From, ListQuery, Position, Sort};
 use super::row::Row;
 
 /// Gives a column its number in the rows that keep cells, or none.
@@ -24,43 +24,96 @@ pub(crate) struct Page {
 /// `rows` are in order of namespace and name, which decides between rows that are equal otherwise.
 pub(crate) fn answer(rows: &[Arc<Row>], query: &ListQuery, number: Number<'_>) -> Page {
     let numbered = |path: &FieldPath| (number(path), path.clone());
-    let filters: Vec<(Vec<_>, _)> =
-        query.filters.iter().map(|filter| (filter.columns().iter().map(numbered).collect(), filter)).collect();
-    let keys: Vec<_> = query.sort.iter().map(|sort| numbered(&sort.field)).collect();
-    let selected = rows.iter().filter(|row| {
-        query.labels.matches(&row.labels)
-            && query.search.as_deref().is_none_or(|text| row.contains(text))
-            && filters.iter().all(|(columns, filter)| filter.matches(&row.cells(columns)))
-    });
-    let sort_keys = |row: &Arc<Row>| row.cells(&keys).iter().map(Cell::sort_key).collect::<Vec<_>>();
-    let mut selected: Vec<(Vec<Cell>, &Arc<Row>)> = selected.map(|row| (sort_keys(row), row)).collect();
-    let order = |a: &[Cell], b: &[Cell]| {
-        let keys = query.sort.iter().zip(a.iter().zip(b)).map(|(sort, (a, b))| a.compare(b, sort.descending));
-        keys.fold(Ordering::Equal, Ordering::then)
-    };
+    let selected = select(rows, query, &numbered);
     let count = selected.len();
-    let begin = match &query.from {
-        From::Page(page) => page.saturating_sub(1).saturating_mul(query.page_size).min(count),
-        From::After(_) => 0,
-    };
-    if !query.sort.is_empty() {
-        // Stable: equal keys stay in order of namespace and name.
-        selected.sort_by(|a, b| order(&a.0, &b.0));
+    let keys = Keys::new(&selected, query, &numbered);
+    let mut order: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    if let From::After(position) = &query.from {
+        order.retain(|at| keys.is_after(*at, selected[*at as usize], position));
     }
     let begin = match &query.from {
-        From::Page(_) => begin,
-        From::After(position) => selected.partition_point(|(keys, row)| {
-            let place = (row.namespace.as_ref(), row.name.as_ref()).cmp(&(&position.namespace, &position.name));
-            order(keys, &position.keys).then(place) != Ordering::Greater
-        }),
+        From::Page(page) => page.saturating_sub(1).saturating_mul(query.page_size).min(order.len()),
+        From::After(_) => 0,
     };
-    let end = begin.saturating_add(query.page_size).min(count);
-    let page = &selected[begin..end];
-    let more = end < count && query.page_size > 0;
-    let cursor = page.last().filter(|_| more).map(|(keys, row)| {
-        query.cursor(&Position { keys: keys.clone(), namespace: row.namespace.to_string(), name: row.name.to_string() })
+    let end = begin.saturating_add(query.page_size).min(order.len());
+    if !query.sort.is_empty() {
+        // Only the page must be in order, and what is before it, before it.
+        if 0 < end && end < order.len() {
+            order.select_nth_unstable_by(end - 1, |a, b| keys.compare(*a, *b));
+        }
+        if begin > 0 {
+            order[..end].select_nth_unstable_by(begin - 1, |a, b| keys.compare(*a, *b));
+        }
+        order[begin..end].sort_unstable_by(|a, b| keys.compare(*a, *b));
+    }
+    let more = end < order.len() && query.page_size > 0;
+    let page = &order[begin..end];
+    let cursor = page.last().filter(|_| more).map(|last| {
+        let row = selected[*last as usize];
+        query.cursor(&Position {
+            keys: keys.of(*last).to_vec(),
+            namespace: row.namespace.to_string(),
+            name: row.name.to_string(),
+        })
     });
-    Page { items: page.iter().map(|(_, row)| render(row, &query.fields)).collect(), count, cursor }
+    Page { items: page.iter().map(|at| render(selected[*at as usize], &query.fields)).collect(), count, cursor }
+}
+
+type Numbered<'a> = &'a dyn Fn(&FieldPath) -> (Option<u32>, FieldPath);
+
+/// The rows that the question is about.
+fn select<'a>(rows: &'a [Arc<Row>], query: &ListQuery, numbered: Numbered<'_>) -> Vec<&'a Arc<Row>> {
+    let filters: Vec<(Vec<_>, _)> =
+        query.filters.iter().map(|filter| (filter.columns().iter().map(numbered).collect(), filter)).collect();
+    let mut cells = Vec::new();
+    let passes = |row: &&Arc<Row>| {
+        query.labels.matches(&row.labels)
+            && query.search.as_deref().is_none_or(|text| row.contains(text))
+            && filters.iter().all(|(columns, filter)| {
+                cells.clear();
+                row.cells(columns, &mut cells);
+                filter.matches(&cells)
+            })
+    };
+    rows.iter().filter(passes).collect()
+}
+
+/// The sort keys of all selected rows, one row after the other.
+struct Keys<'a> {
+    sort: &'a [Sort],
+    cells: Vec<Cell>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(selected: &[&Arc<Row>], query: &'a ListQuery, numbered: Numbered<'_>) -> Self {
+        let columns: Vec<_> = query.sort.iter().map(|sort| numbered(&sort.field)).collect();
+        let mut cells = Vec::with_capacity(selected.len() * columns.len());
+        if !columns.is_empty() {
+            selected.iter().for_each(|row| row.cells(&columns, &mut cells));
+            cells.iter_mut().for_each(Cell::make_sort_key);
+        }
+        Self { sort: &query.sort, cells }
+    }
+
+    fn of(&self, at: u32) -> &[Cell] {
+        let (at, width) = (at as usize, self.sort.len());
+        &self.cells[at * width..(at + 1) * width]
+    }
+
+    fn order(&self, a: &[Cell], b: &[Cell]) -> Ordering {
+        let keys = self.sort.iter().zip(a.iter().zip(b)).map(|(sort, (a, b))| a.compare(b, sort.descending));
+        keys.fold(Ordering::Equal, Ordering::then)
+    }
+
+    /// Rows that are equal stay as they came: in order of namespace and name.
+    fn compare(&self, a: u32, b: u32) -> Ordering {
+        self.order(self.of(a), self.of(b)).then(a.cmp(&b))
+    }
+
+    fn is_after(&self, at: u32, row: &Row, position: &Position) -> bool {
+        let place = (row.namespace.as_ref(), row.name.as_ref()).cmp(&(&position.namespace, &position.name));
+        self.order(self.of(at), &position.keys).then(place) == Ordering::Greater
+    }
 }
 
 pub(crate) fn render(row: &Row, fields: &[FieldPath]) -> Vec<u8> {
@@ -134,7 +187,7 @@ mod tests {
                 .collect();
             json!({"metadata": {"name": format!("pod-{:05}", i * 7919 % 20_000), "namespace": format!("ns{}", i % 40), "labels": {"app": format!("a{}", i % 100)}},
                 "spec": {"nodeName": format!("node-{}", i % 300), "containers": [{"name": "c", "image": format!("registry/app{}:1", i % 50), "env": env}]},
-                "status": {"phase": if i % 9 == 0 { "Failed" } else { "Running" }, "startTime": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60)}})
+                "status": {"phase": if i.is_multiple_of(9) { "Failed" } else { "Running" }, "startTime": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60)}})
         };
         let mut rows: Vec<Arc<Row>> = (0..20_000)
             .map(|i| Arc::new(Row::new(serde_json::from_value(pod(i)).unwrap(), &kind, Show::Public)))

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::catalog::Kind;
 use super::field::{Cell, FieldPath};
+use super::scan;
 
 /// Fields of the flat shape that the server makes; writers may send them back, they are not read.
 pub(crate) const MADE_HERE: [&str; 8] =
@@ -27,8 +28,10 @@ pub(crate) struct Row {
     pub(crate) name: Box<str>,
     pub(crate) id: Box<str>,
     pub(crate) version: Box<str>,
-    created: Box<str>,
-    phase: Option<Box<str>>,
+    created: Cell,
+    phase: Cell,
+    name_cell: Cell,
+    namespace_cell: Cell,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// What `q` looks at, in lower case.
     text: Box<str>,
@@ -118,8 +121,10 @@ impl Row {
         };
         let json = serde_json::to_vec(&flat).unwrap_or_else(|_| b"{}".to_vec()).into_boxed_slice();
         Self {
-            created: created.into(),
-            phase: phase.map(Into::into),
+            created: Cell::text(created),
+            phase: phase.map_or(Cell::Missing, Cell::text),
+            name_cell: Cell::text(&name),
+            namespace_cell: if namespace.is_empty() { Cell::Missing } else { Cell::text(&namespace) },
             labels: labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             namespace: namespace.into(),
             name: name.into(),
@@ -139,44 +144,35 @@ impl Row {
         self.text.contains(lower)
     }
 
-    /// The cells of these columns. A column with a number is kept with the row under it.
-    pub(crate) fn cells(&self, columns: &[(Option<u32>, FieldPath)]) -> Vec<Cell> {
-        let mut cells: Vec<Option<Cell>> = columns.iter().map(|(_, path)| self.known(path)).collect();
-        let kept = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        for (cell, (id, _)) in cells.iter_mut().zip(columns).filter(|(cell, _)| cell.is_none()) {
-            *cell = id.and_then(|id| kept.iter().find(|(known, _)| *known == id)).map(|(_, cell)| cell.clone());
+    /// Puts the cells of these columns at the end of `cells`. A column with a number is kept with the row under it.
+    pub(crate) fn cells(&self, columns: &[(Option<u32>, FieldPath)], cells: &mut Vec<Cell>) {
+        for (id, path) in columns {
+            let cell = self.known(path).unwrap_or_else(|| match id {
+                Some(id) => self.kept(*id, path),
+                None => scan::cell(path, &self.json),
+            });
+            cells.push(cell);
         }
-        drop(kept);
-        if cells.iter().any(Option::is_none) {
-            let row = self.value();
-            let mut fresh = Vec::new();
-            for (cell, (id, path)) in cells.iter_mut().zip(columns).filter(|(cell, _)| cell.is_none()) {
-                let found = path.cell(&row);
-                if let Some(id) = id {
-                    fresh.push((*id, found.clone()));
-                }
-                *cell = Some(found);
-            }
-            let mut kept = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-            for (id, cell) in fresh {
-                if !kept.iter().any(|(known, _)| *known == id) {
-                    kept.push((id, cell));
-                }
-            }
+    }
+
+    fn kept(&self, id: u32, path: &FieldPath) -> Cell {
+        let mut kept = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, cell)) = kept.iter().find(|(known, _)| *known == id) {
+            return cell.clone();
         }
-        cells.into_iter().map(|cell| cell.unwrap_or(Cell::Missing)).collect()
+        let cell = scan::cell(path, &self.json);
+        kept.push((id, cell.clone()));
+        cell
     }
 
     /// What can be said without reading the JSON.
     fn known(&self, path: &FieldPath) -> Option<Cell> {
-        let text = |text: &str| if text.is_empty() { Cell::Missing } else { Cell::text(text) };
         match path.segments() {
             [one] => match one.as_str() {
-                "name" => Some(text(&self.name)),
-                "namespace" => Some(text(&self.namespace)),
-                "created" => Some(text(&self.created)),
-                "id" => Some(text(&self.id)),
-                "phase" => Some(self.phase.as_deref().map_or(Cell::Missing, Cell::text)),
+                "name" => Some(self.name_cell.clone()),
+                "namespace" => Some(self.namespace_cell.clone()),
+                "created" => Some(self.created.clone()),
+                "phase" => Some(self.phase.clone()),
                 _ => None,
             },
             [first, key] if first == "labels" => {
@@ -289,20 +285,20 @@ mod tests {
     fn the_phase_is_one_word_whatever_the_kind_calls_it() {
         let phase = |status: Value| plain(json!({"metadata": {"name": "x"}, "status": status})).phase;
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
-        assert_eq!(phase(json!({"phase": "Running"})).as_deref(), Some("Running"));
-        assert_eq!(phase(json!({"state": {"a": 1}, "phase": "DONE"})).as_deref(), Some("DONE"));
-        assert_eq!(phase(json!({"aggrStatus": {"status": "Scaling"}})).as_deref(), Some("Scaling"));
-        assert_eq!(phase(json!({"conditions": [condition("Ready", "False")]})).as_deref(), Some("NotReady"));
+        assert_eq!(phase(json!({"phase": "Running"})), Cell::text("Running"));
+        assert_eq!(phase(json!({"state": {"a": 1}, "phase": "DONE"})), Cell::text("DONE"));
+        assert_eq!(phase(json!({"aggrStatus": {"status": "Scaling"}})), Cell::text("Scaling"));
+        assert_eq!(phase(json!({"conditions": [condition("Ready", "False")]})), Cell::text("NotReady"));
         assert_eq!(
-            phase(json!({"conditions": [condition("Complete", "True"), condition("Failed", "False")]})).as_deref(),
-            Some("Complete")
+            phase(json!({"conditions": [condition("Complete", "True"), condition("Failed", "False")]})),
+            Cell::text("Complete")
         );
-        assert_eq!(phase(json!({"conditions": [condition("Failed", "False")]})), None);
-        assert_eq!(phase(json!("strange")), None);
+        assert_eq!(phase(json!({"conditions": [condition("Failed", "False")]})), Cell::Missing);
+        assert_eq!(phase(json!("strange")), Cell::Missing);
         let going = plain(
             json!({"metadata": {"name": "x", "deletionTimestamp": "2026-01-02T03:04:05Z"}, "status": {"phase": "Running"}}),
         );
-        assert_eq!(going.phase.as_deref(), Some("Terminating"));
+        assert_eq!(going.phase, Cell::text("Terminating"));
     }
 
     #[test]
@@ -315,9 +311,9 @@ mod tests {
         let value = row.value();
         let expected: Vec<Cell> = paths.iter().map(|path| path.cell(&value)).collect();
         for _ in 0..2 {
-            let cells = row.cells(&columns);
-            assert_eq!(cells[..5], expected[..5]);
-            assert_eq!(cells[6], expected[6]);
+            let mut cells = Vec::new();
+            row.cells(&columns, &mut cells);
+            assert_eq!(cells, expected);
         }
     }
 }
