@@ -16,6 +16,7 @@ mod query;
 mod routes;
 mod row;
 mod scan;
+mod words;
 
 use std::sync::Arc;
 

@@ -162,6 +162,18 @@ mod tests {
         })
     }
 
+    #[test]
+    fn lists_in_lists_and_strange_numbers_are_seen_alike() {
+        let document = json!({"a": [[1, 2], {"b": 3}, 4], "b": [{"a": [5, [6]]}, {"a": {"b": 7}}, 8], "n": -0.5, "big": u64::MAX, "e": []});
+        for path in [
+            "a", "a.b", "a.0", "a.0.1", "a.1.b", "a.9", "b.a", "b.a.b", "b.0.a.1", "n", "big", "e", "e.x", "e.0",
+            "gone",
+        ] {
+            let path = FieldPath::parse(path).unwrap();
+            assert_eq!(cell(&path, document.to_string().as_bytes()), path.cell(&document), "{path:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn scanning_finds_what_parsing_finds(document in document(), path in prop::collection::vec(prop::sample::select(vec!["a", "b", "0", "1"]), 1..4)) {
