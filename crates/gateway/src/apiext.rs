@@ -27,7 +27,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Authorized, Discover, Gatekeeper, Target};
@@ -89,6 +89,7 @@ impl App {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let origin = door::allowed_origin(&self.options, request.headers());
+        let (method, path, begun) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
         let deadline = self.options.limits.request_timeout + self.options.limits.body_timeout;
         let handled =
             std::panic::AssertUnwindSafe(timeout(deadline, self.handle(connection, request))).catch_unwind().await;
@@ -102,6 +103,7 @@ impl App {
                     .into_response()
             }
         };
+        tracing::debug!(%method, path, code = response.status().as_u16(), took = ?begun.elapsed(), "answered");
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -54,6 +54,7 @@ pub struct Limits {
     pub per_stranger: Rate,
     pub body_bytes: usize,
     pub head_bytes: u32,
+    /// To the end of a request's head; also how long an HTTP/1.1 connection without a request stays open.
     pub head_timeout: Duration,
     pub body_timeout: Duration,
     pub handshake_timeout: Duration,
@@ -86,7 +87,7 @@ impl Default for Limits {
             per_stranger: Rate { per_second: 20.0, burst: 60.0 },
             body_bytes: 3 << 20,
             head_bytes: 32 << 10,
-            head_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),

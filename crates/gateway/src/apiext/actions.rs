@@ -109,6 +109,12 @@ impl Actions {
         self
     }
 
+    /// Adds `pause`, `resume`, `cancel` and `retry` for kinds that phase machines drive. Which those are, only who runs them knows.
+    pub fn with_phases(mut self, applies: impl Fn(&Kind) -> bool + Send + Sync + 'static) -> Self {
+        self.all.extend(of_phases(Arc::new(applies)));
+        self
+    }
+
     pub(crate) fn find(&self, kind: &Kind, name: &str) -> Option<&Action> {
         self.all.iter().rev().find(|action| action.name == name && (action.applies)(kind))
     }
@@ -124,11 +130,6 @@ impl Actions {
 
 fn is(kind: &Kind, group: &str, plurals: &[&str]) -> bool {
     kind.group == group && plurals.contains(&kind.plural.as_str())
-}
-
-/// Kinds of our own whose status a controller writes: those that phase machines drive.
-fn has_phases(kind: &Kind) -> bool {
-    kind.is_custom() && kind.has_status && kind.allows("patch")
 }
 
 /// Rows: what, on which kinds, how.
@@ -155,19 +156,24 @@ fn built_in() -> Vec<Action> {
         switch("resume", "Goes on with the rollout.", false, |kind| is(kind, "apps", &["deployments"]), "paused"),
         switch("pause", "Starts no further runs.", true, |kind| is(kind, "batch", &["jobs", "cronjobs"]), "suspend"),
         switch("resume", "Starts runs again.", false, |kind| is(kind, "batch", &["jobs", "cronjobs"]), "suspend"),
-        Action::new("pause", "Asks the controller to wait at the next phase where it can.", has_phases, |input| {
-            Ok(annotate(input, PAUSE))
-        }),
-        Action::new("resume", "Lets a paused object go on.", has_phases, |input| {
+    ]
+}
+
+/// What every phase machine understands.
+fn of_phases(applies: Arc<Applies>) -> Vec<Action> {
+    let of = |name: &str, summary: &str, decide: fn(&Input<'_>) -> Result<Plan, Problem>| {
+        let applies = applies.clone();
+        Action::new(name, summary, move |kind| applies(kind), decide)
+    };
+    vec![
+        of("pause", "Asks the controller to wait at the next phase where it can.", |input| Ok(annotate(input, PAUSE))),
+        of("resume", "Lets a paused object go on.", |input| {
             let paused = input.object["metadata"]["annotations"].get(PAUSE).is_some();
             Ok(if paused { Plan::Patch(json!({"metadata": {"annotations": {PAUSE: null}}})) } else { Plan::Nothing })
         }),
-        Action::new("cancel", "Asks the controller to give up what it is doing.", has_phases, |input| {
-            Ok(annotate(input, CANCEL))
-        }),
-        Action::new("retry", "Asks the controller to try a failed phase again.", has_phases, |input| {
-            let again = json!({"metadata": {"annotations": {RETRY: input.now.to_string(), CANCEL: null}}});
-            Ok(Plan::Patch(again))
+        of("cancel", "Asks the controller to give up what it is doing.", |input| Ok(annotate(input, CANCEL))),
+        of("retry", "Asks the controller to try again now.", |input| {
+            Ok(Plan::Patch(json!({"metadata": {"annotations": {RETRY: input.now.to_string(), CANCEL: null}}})))
         }),
     ]
 }
@@ -217,16 +223,19 @@ mod tests {
     }
 
     fn plan(kind: &Kind, action: &str, object: Value, body: Value) -> Result<Plan, Problem> {
-        let actions = Actions::default();
+        let actions = with_ats();
         let now = Timestamp::from_second(0).unwrap();
         actions.find(kind, action).unwrap().plan(&Input { kind, object: &object, body: &body, now })
     }
 
+    fn with_ats() -> Actions {
+        Actions::default().with_phases(|kind| kind.plural == "ats")
+    }
+
     #[test]
     fn each_kind_has_the_actions_that_mean_something_for_it() {
-        let names = |kind: &Kind| {
-            Actions::default().of(kind).iter().map(|action| action.name.clone()).collect::<Vec<_>>().join(" ")
-        };
+        let names =
+            |kind: &Kind| with_ats().of(kind).iter().map(|action| action.name.clone()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(&kind("apps", "deployments")), "pause restart resume scale");
         assert_eq!(names(&kind("apps", "daemonsets")), "restart");
         assert_eq!(names(&kind("batch", "jobs")), "pause resume");
@@ -273,7 +282,7 @@ mod tests {
     #[test]
     fn a_registered_action_takes_the_place_of_the_built_in_one() {
         let own = Action::new("cancel", "Ours.", |kind| kind.plural == "ats", |_| Ok(Plan::Nothing));
-        let actions = Actions::default().with(own);
+        let actions = Actions::default().with_phases(|kind| kind.group == "demo.wukong.com").with(own);
         assert_eq!(actions.find(&kind("demo.wukong.com", "ats"), "cancel").unwrap().summary, "Ours.");
         assert_ne!(actions.find(&kind("demo.wukong.com", "others"), "cancel").unwrap().summary, "Ours.");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Rows of whole kinds, kept current by watches that all callers share: started by the first list, dropped when nobody lists.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,8 +63,10 @@ struct Content {
     filling: Option<ByName>,
     /// `rows` as a list, made when asked for and dropped by the next change.
     listed: Option<Rows>,
-    /// Columns that rows keep cells of, by number.
-    columns: Vec<FieldPath>,
+    /// Columns that rows keep cells of, with their numbers, those asked for last at the end.
+    columns: VecDeque<(u32, FieldPath)>,
+    /// The last number given.
+    numbers: u32,
     used: Instant,
     distrusted: Option<Instant>,
     bytes: usize,
@@ -162,7 +164,8 @@ impl Cache {
             rows: BTreeMap::new(),
             filling: None,
             listed: None,
-            columns: Vec::new(),
+            columns: VecDeque::new(),
+            numbers: 0,
             used: Instant::now(),
             distrusted: None,
             bytes: 0,
@@ -183,14 +186,23 @@ impl Cache {
         Some(content.listed.clone())
     }
 
-    pub(crate) fn number(&self, path: &FieldPath) -> Option<u32> {
+    /// The number under which rows keep the cells of a column; a column that was not asked for in a long time loses its own.
+    pub(crate) fn number(&self, path: &FieldPath) -> u32 {
         let mut content = self.content();
-        if let Some(at) = content.columns.iter().position(|known| known == path) {
-            return u32::try_from(at).ok();
+        let known = content.columns.iter().position(|(_, known)| known == path);
+        let column = match known.and_then(|at| content.columns.remove(at)) {
+            Some(column) => column,
+            None => {
+                content.numbers = content.numbers.wrapping_add(1);
+                (content.numbers, path.clone())
+            }
+        };
+        let number = column.0;
+        content.columns.push_back(column);
+        if content.columns.len() > KEPT_COLUMNS {
+            content.columns.pop_front();
         }
-        let next = u32::try_from(content.columns.len()).ok().filter(|next| *next < KEPT_COLUMNS)?;
-        content.columns.push(path.clone());
-        Some(next)
+        number
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -451,6 +463,21 @@ mod tests {
         assert_eq!((stored("110"), stored("99"), stored("111"), stored("odd")), (true, true, false, false));
         let gone = |id| cache.shows(&Write::Gone { namespace: "ns", name: "a", id });
         assert_eq!((gone("a-1"), gone("a-0")), (false, true), "another object of the same name is not the deleted one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn columns_nobody_asks_for_make_room() {
+        let cache = cache();
+        let path = |i: usize| FieldPath::parse(&format!("spec.f{i}")).unwrap();
+        let first = cache.number(&path(0));
+        for i in 1..KEPT_COLUMNS {
+            cache.number(&path(i));
+        }
+        assert_eq!(cache.number(&path(0)), first);
+        cache.number(&path(KEPT_COLUMNS));
+        assert_eq!(cache.number(&path(0)), first, "it was asked for lately");
+        let second = cache.number(&path(1));
+        assert!(second as usize > KEPT_COLUMNS, "a number is not used again for another column");
     }
 
     #[tokio::test(start_paused = true)]

@@ -38,11 +38,6 @@ impl Kind {
         if self.group.is_empty() { "core" } else { &self.group }
     }
 
-    /// Whether the kind comes from a definition of the user rather than from Kubernetes.
-    pub fn is_custom(&self) -> bool {
-        self.group.contains('.') && !self.group.ends_with(".k8s.io")
-    }
-
     /// Fields that stay out of lists unless they are asked for by name, which needs the right to get the objects.
     pub fn private_fields(&self) -> &'static [&'static str] {
         match (self.group.as_str(), self.plural.as_str()) {

@@ -165,6 +165,15 @@ impl Cell {
         }
     }
 
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Cell::Text(text) => 24 + text.len(),
+            Cell::Many(cells) => 24 + cells.iter().map(Cell::bytes).sum::<usize>(),
+            _ => 24,
+        }
+    }
+
     pub fn text(text: &str) -> Self {
         Cell::Text(text.into())
     }

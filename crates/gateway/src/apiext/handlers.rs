@@ -67,7 +67,7 @@ pub(crate) async fn list(app: Arc<App>, proof: Authorized<List>, query: ListQuer
     let namespace = namespace.map(str::to_owned);
     let asked = query.clone();
     let evaluate = move || {
-        let number = |path: &_| cache.as_ref().and_then(|cache| cache.number(path));
+        let number = |path: &_| cache.as_ref().map(|cache| cache.number(path));
         answer(within(&rows, namespace.as_deref()), &asked, &number)
     };
     let page = if small {

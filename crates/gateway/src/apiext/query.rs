@@ -11,6 +11,8 @@ use super::labels::Selector;
 use crate::options::Limits;
 use crate::problem::Problem;
 
+/// Each has at most 64 tests.
+const MOST_FILTERS: usize = 4;
 const MOST_SORTS: usize = 8;
 const MOST_FIELDS: usize = 64;
 const LONGEST_SEARCH: usize = 256;
@@ -105,8 +107,8 @@ impl ListQuery {
                 "cursor" => cursor = Some(value.into_owned()),
                 "sort" => list.sort = sorts(&value)?,
                 "filter" => {
-                    if list.filters.len() >= 16 {
-                        return Err(wrong("filter", "stands more than 16 times in the query"));
+                    if list.filters.len() >= MOST_FILTERS {
+                        return Err(wrong("filter", &format!("stands more than {MOST_FILTERS} times in the query")));
                     }
                     let filter =
                         Filter::parse(&value).map_err(|why| wrong("filter", &why.to_string()).with("at", why.at))?;

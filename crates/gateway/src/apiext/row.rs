@@ -18,8 +18,11 @@ pub(crate) const MADE_HERE: [&str; 8] =
 /// kubectl keeps a copy of the whole object here, secrets' data included.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Columns whose cells stay with the row; further ones are read anew each time.
-pub(crate) const KEPT_COLUMNS: u32 = 24;
+/// Columns whose cells stay with the row; further ones push out the oldest.
+pub(crate) const KEPT_COLUMNS: usize = 24;
+
+/// Bytes of the longest text that is kept beside the JSON it stands in.
+const KEPT_BYTES: usize = 512;
 
 /// One object, ready to be searched and shown. Immutable but for the cells, which are read from `json` once per column.
 #[derive(Debug)]
@@ -161,7 +164,12 @@ impl Row {
             return cell.clone();
         }
         let cell = scan::cell(path, &self.json);
-        kept.push((id, cell.clone()));
+        if cell.bytes() <= KEPT_BYTES {
+            if kept.len() >= KEPT_COLUMNS {
+                kept.remove(0);
+            }
+            kept.push((id, cell.clone()));
+        }
         cell
     }
 

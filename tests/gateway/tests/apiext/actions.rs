@@ -6,7 +6,7 @@ use muster_tests_gateway::{Face, define_things, deployment, generous, refused};
 use serde_json::json;
 
 pub fn all() -> Vec<Case> {
-    cases![actions: workloads_scale_restart_pause_and_resume, kinds_with_phases_are_told_by_annotation, a_kind_may_have_actions_of_its_own, an_unknown_action_names_the_known_ones]
+    cases![actions: workloads_scale_restart_pause_and_resume, kinds_with_phases_are_told_by_annotation, a_kind_may_have_actions_of_its_own, an_unknown_action_names_the_known_ones, actions_at_the_same_time_lose_nothing]
 }
 
 async fn workloads_scale_restart_pause_and_resume(peer: &Peer) {
@@ -35,7 +35,9 @@ async fn workloads_scale_restart_pause_and_resume(peer: &Peer) {
 }
 
 async fn kinds_with_phases_are_told_by_annotation(peer: &Peer) {
-    let (face, ns) = (Face::start(peer).await, peer.namespace().await);
+    let options = Options { limits: generous(), ..Options::new(([127, 0, 0, 1], 0).into()) };
+    let actions = Actions::default().with_phases(|kind| kind.group == "phases.example.com");
+    let (face, ns) = (Face::start_with(peer, options, actions).await, peer.namespace().await);
     define_things(peer, "phases.example.com").await;
     let place = format!("/apiext/v1/phases.example.com/v1/namespaces/{ns}/things");
     face.post(&place, json!({"name": "t", "spec": {"size": 1}})).await.ok(201);
@@ -79,4 +81,26 @@ async fn an_unknown_action_names_the_known_ones(peer: &Peer) {
     let problem = refused(&face.post(&format!("{place}/web/explode"), json!({})).await, 404);
     assert_eq!(problem["details"]["actions"], json!(["pause", "restart", "resume", "scale"]));
     refused(&face.get(&format!("{place}/web/restart")).await, 405);
+}
+
+async fn actions_at_the_same_time_lose_nothing(peer: &Peer) {
+    let ns = peer.namespace().await;
+    let count = Action::new(
+        "count",
+        "One more.",
+        |kind| kind.plural == "configmaps",
+        |input| {
+            let n: u32 = input.object["data"]["n"].as_str().and_then(|n| n.parse().ok()).unwrap_or(0);
+            Ok(Plan::Patch(json!({"data": {"n": (n + 1).to_string()}})))
+        },
+    );
+    let options = Options { limits: generous(), ..Options::new(([127, 0, 0, 1], 0).into()) };
+    let face = Face::start_with(peer, options, Actions::default().with(count)).await;
+    let place = format!("/apiext/v1/core/v1/namespaces/{ns}/configmaps");
+    face.post(&place, json!({"name": "c"})).await.ok(201);
+    let calls: Vec<_> = (0..4).map(|_| tokio::spawn(face.call("POST", &format!("{place}/c/count")).send())).collect();
+    for call in calls {
+        call.await.unwrap().ok(200);
+    }
+    assert_eq!(face.get(&format!("{place}/c")).await.ok(200)["data"]["n"], "4");
 }
