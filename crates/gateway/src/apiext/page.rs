@@ -36,17 +36,10 @@ pub(crate) fn answer(rows: &[Arc<Row>], query: &ListQuery, number: Number<'_>) -
         From::After(_) => 0,
     };
     let end = begin.saturating_add(query.page_size).min(order.len());
-    if !query.sort.is_empty() {
-        // Only the page must be in order, and what is before it, before it.
-        if 0 < end && end < order.len() {
-            order.select_nth_unstable_by(end - 1, |a, b| keys.compare(*a, *b));
-        }
-        if begin > 0 {
-            order[..end].select_nth_unstable_by(begin - 1, |a, b| keys.compare(*a, *b));
-        }
-        order[begin..end].sort_unstable_by(|a, b| keys.compare(*a, *b));
-    }
     let more = end < order.len() && query.page_size > 0;
+    if !query.sort.is_empty() {
+        order = keys.front(order, end);
+    }
     let page = &order[begin..end];
     let cursor = page.last().filter(|_| more).map(|last| {
         let row = selected[*last as usize];
@@ -108,6 +101,33 @@ impl<'a> Keys<'a> {
     /// Rows that are equal stay as they came: in order of namespace and name.
     fn compare(&self, a: u32, b: u32) -> Ordering {
         self.order(self.of(a), self.of(b)).then(a.cmp(&b))
+    }
+
+    /// The first `end` of these, in order. Most rows are compared once, with the last that still counts.
+    fn front(&self, rows: Vec<u32>, end: usize) -> Vec<u32> {
+        let mut front = Vec::with_capacity(rows.len().min(end * 2));
+        let mut last = None;
+        for at in rows {
+            if last.is_some_and(|last| self.compare(at, last) == Ordering::Greater) {
+                continue;
+            }
+            front.push(at);
+            if front.len() >= (end * 2).max(1) {
+                last = self.cut(&mut front, end);
+            }
+        }
+        self.cut(&mut front, end);
+        front.sort_unstable_by(|a, b| self.compare(*a, *b));
+        front
+    }
+
+    /// Drops all but the first `end` and says which is the last of them.
+    fn cut(&self, rows: &mut Vec<u32>, end: usize) -> Option<u32> {
+        if (1..rows.len()).contains(&end) {
+            rows.select_nth_unstable_by(end - 1, |a, b| self.compare(*a, *b));
+        }
+        rows.truncate(end);
+        rows.get(end.checked_sub(1)?).copied()
     }
 
     fn is_after(&self, at: u32, row: &Row, position: &Position) -> bool {
@@ -213,21 +233,15 @@ mod tests {
             "q=pod-00",
             "filter=spec.containers.image+contains+app7&sort=spec.nodeName,-status.startTime",
         ] {
-            let query = ListQuery::parse(query, &Limits::default()).unwrap();
-            let times: Vec<_> = (0..4)
-                .map(|_| {
-                    let start = std::time::Instant::now();
-                    let page = answer(&rows, &query, &number);
-                    (start.elapsed(), page.count)
-                })
-                .collect();
-            eprintln!(
-                "{:?} first, then {:?}, {} rows: {:?}",
-                times[0].0,
-                times[3].0,
-                times[3].1,
-                query.sort.iter().map(|sort| sort.field.segments().join(".")).collect::<Vec<_>>()
-            );
+            let asked = ListQuery::parse(query, &Limits::default()).unwrap();
+            let time = |_| {
+                let start = std::time::Instant::now();
+                answer(&rows, &asked, &number);
+                start.elapsed()
+            };
+            let first = time(0);
+            // The best of several: other programs run too.
+            eprintln!("{first:?} first, then {:?}: {query:?}", (0..20).map(time).min().unwrap());
         }
     }
 
