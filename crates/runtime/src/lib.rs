@@ -16,6 +16,8 @@ mod pattern;
 mod queue;
 mod reconciler;
 mod registry;
+#[cfg(test)]
+mod testing;
 
 pub use clock::{Clock, SystemClock};
 pub use controller::{BoxError, Controller, Tuning};
