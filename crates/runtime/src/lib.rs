@@ -3,6 +3,7 @@
 //! On kube-rs, against any Kubernetes API. Nothing in this crate knows a kind of the product.
 
 mod clock;
+pub mod phase;
 mod reconciler;
 
 pub use clock::{Clock, SystemClock};
