@@ -1,25 +1,21 @@
 //! The machine on Kubernetes: the journal is the object's status, the observer writes Events.
 
-use std::{
-    future::Future,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
     core::{ApiResource, DynamicObject},
-    runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
     Change, Controls, Graph, Journal, JournalError, Loaded, Machine, Observer, Phase, PhaseKind, PhaseStatus,
-    status::merge_patch,
+    errors::shortened, machine::STALLED, status::merge_patch,
 };
-use crate::{Context, Failure, Next, Object, Reconciler};
+use crate::{Context, Failure, Key, Next, Object, Reconciler, Recorder};
 
 /// Set to `true` on an object, it cancels its work.
 pub const CANCEL: &str = "muster.dev/cancel";
@@ -28,8 +24,6 @@ pub const PAUSE: &str = "muster.dev/pause";
 
 /// One request may take this long.
 const REQUEST: Duration = Duration::from_secs(30);
-/// An Event is worth this much waiting.
-const TELLING: Duration = Duration::from_secs(5);
 /// How often a write is repeated because others change the rest of the object.
 const CONFLICTS: usize = 8;
 
@@ -69,13 +63,12 @@ pub fn annotated_controls<K: Object>(object: &K) -> Controls {
 pub struct Phased<T: Phases> {
     machine: Machine<T::Phase, T::Env>,
     phases: T,
-    recorder: OnceLock<Recorder>,
 }
 
 impl<T: Phases> Phased<T> {
     /// Runs `machine` for the objects of `phases`.
     pub fn new(phases: T, machine: Machine<T::Phase, T::Env>) -> Self {
-        Self { machine, phases, recorder: OnceLock::new() }
+        Self { machine, phases }
     }
 
     /// The machine as a picture.
@@ -98,16 +91,31 @@ impl<T: Phases> Reconciler for Phased<T> {
             Err(JournalError::Gone) => return Ok(Next::Wait),
             Err(error) => return Err(Failure::Retry(Box::new(error))),
         };
-        let teller = Teller {
-            recorder: self.recorder.get_or_init(|| {
-                let reporter =
-                    Reporter { controller: format!("muster-{}", self.machine.kind().to_lowercase()), instance: None };
-                Recorder::new(context.client.clone(), reporter)
-            }),
-            regarding: journal.object.object_ref(&()),
-        };
+        let teller = Teller { events: &context.events, object: journal.object.clone() };
         let env = self.phases.env(journal.object.clone(), context);
         self.machine.run(&env, loaded, &mut journal, &teller, &context.clock).await
+    }
+
+    /// Marks an object that is not what its kind says, so that its user sees why nothing happens.
+    async fn unreadable(&self, key: &Key, why: &str, context: &Context) -> Result<Next, Failure> {
+        let api = dynamic::<T::Object>(context.client.clone(), key.namespace.as_deref());
+        let Some(object) = tokio::time::timeout(REQUEST, api.get_opt(&key.name)).await.map_err(Failure::retry)?? else {
+            return Ok(Next::Wait);
+        };
+        let stored = object.data.get("status").unwrap_or(&Value::Null);
+        let mut status = PhaseStatus::deserialize(stored).unwrap_or_default();
+        let message = format!("this {} cannot be read ({why}); mend it, the work then goes on", self.machine.kind());
+        let message = shortened(&message, 1024);
+        let known = |c: &Condition| c.type_ == STALLED && c.reason == "ObjectUnreadable" && c.message == message;
+        if !status.conditions.iter().any(known) {
+            status.set_condition(context.clock.now(), STALLED, "True", "ObjectUnreadable", &message);
+            let version = object.metadata.resource_version.clone();
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": status.conditions}});
+            within(api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(&patch)))
+                .await
+                .map_err(Failure::retry)?;
+        }
+        Ok(Next::Wait)
     }
 }
 
@@ -119,12 +127,7 @@ struct ObjectJournal<T: Phases> {
 
 impl<T: Phases> ObjectJournal<T> {
     fn new(client: Client, object: Arc<T::Object>) -> Self {
-        let resource = ApiResource::erase::<T::Object>(&());
-        let api = match object.namespace() {
-            Some(namespace) => Api::namespaced_with(client, &namespace, &resource),
-            None => Api::all_with(client, &resource),
-        };
-        Self { api, object }
+        Self { api: dynamic::<T::Object>(client, object.namespace().as_deref()), object }
     }
 
     /// Keeps what the API answered, if it still is the object the work began for.
@@ -172,6 +175,15 @@ impl<T: Phases> Journal for ObjectJournal<T> {
     }
 }
 
+/// The kind as plain JSON, in a namespace or in the cluster.
+fn dynamic<K: Object>(client: Client, namespace: Option<&str>) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<K>(&());
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    }
+}
+
 async fn within(
     request: impl Future<Output = Result<DynamicObject, kube::Error>>,
 ) -> Result<DynamicObject, JournalError> {
@@ -184,43 +196,32 @@ async fn within(
     }
 }
 
-/// Writes Events about one object.
-struct Teller<'a> {
-    recorder: &'a Recorder,
-    regarding: ObjectReference,
+/// Tells about one object by Events and in the log.
+struct Teller<'a, K> {
+    events: &'a Recorder,
+    object: Arc<K>,
 }
 
-impl Observer for Teller<'_> {
+impl<K: Object> Observer for Teller<'_, K> {
     async fn changed(&self, change: &Change) {
-        let told = tokio::time::timeout(TELLING, self.recorder.publish(&event(change), &self.regarding)).await;
-        let name = self.regarding.name.as_deref().unwrap_or_default();
-        match told {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(name, %error, "an Event could not be written"),
-            Err(_) => tracing::debug!(name, "an Event was not taken within {TELLING:?}"),
+        let (events, object) = (self.events, self.object.as_ref());
+        let name = object.name_any();
+        match change {
+            Change::Entered { to, kind, why, .. } => {
+                let note = if why.message.is_empty() { format!("entered {to}") } else { why.message.clone() };
+                tracing::info!(name, phase = to, reason = why.reason, "{note}");
+                match kind {
+                    PhaseKind::Failed => events.warning(object, &why.reason, to, note),
+                    _ => events.normal(object, to, &why.reason, note),
+                }
+            }
+            Change::Paused(phase) => events.normal(object, "Paused", "Pause", format!("paused in {phase}")),
+            Change::Resumed(phase) => events.normal(object, "Resumed", "Resume", format!("{phase} goes on")),
+            Change::Retrying { phase, attempts, why } => {
+                let note = format!("{phase} is tried again (attempt {attempts} failed): {why}");
+                events.warning(object, &why.reason, "Retry", note);
+            }
+            Change::Unreadable(why) => events.warning(object, &why.reason, "Read", why.message.clone()),
         }
     }
-}
-
-fn event(change: &Change) -> Event {
-    let (type_, reason, note, action) = match change {
-        Change::Entered { to, kind, why, .. } => {
-            let type_ = if *kind == PhaseKind::Failed { EventType::Warning } else { EventType::Normal };
-            let note = if why.message.is_empty() { format!("entered {to}") } else { why.message.clone() };
-            (type_, (*to).to_owned(), note, why.reason.clone())
-        }
-        Change::Paused(phase) => {
-            (EventType::Normal, "Paused".to_owned(), format!("paused in {phase}"), "Pause".to_owned())
-        }
-        Change::Resumed(phase) => {
-            (EventType::Normal, "Resumed".to_owned(), format!("{phase} goes on"), "Resume".to_owned())
-        }
-        Change::Retrying { phase, attempts, why } => {
-            let note = format!("{phase} will be tried again (attempt {attempts} failed): {why}");
-            (EventType::Warning, why.reason.clone(), note, "Retry".to_owned())
-        }
-        Change::Unreadable(why) => (EventType::Warning, why.reason.clone(), why.message.clone(), "Read".to_owned()),
-    };
-    // The API takes at most 1 KiB of note.
-    Event { type_, reason, note: Some(super::errors::shortened(&note, 1000)), action, secondary: None }
 }

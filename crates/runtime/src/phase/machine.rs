@@ -91,7 +91,8 @@ pub struct Machine<P, E> {
 
 const SUCCEEDED: &str = "Succeeded";
 const PAUSED: &str = "Paused";
-const STALLED: &str = "Stalled";
+pub(super) const STALLED: &str = "Stalled";
+const UNREADABLE: &str = "StatusUnreadable";
 
 /// How many transitions one run makes before others get their turn.
 const TRANSITIONS: usize = 64;
@@ -181,7 +182,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
 
     /// The phase the status names; `None` for a new object.
     fn read(&self, status: &PhaseStatus) -> Result<Option<P>, Problem> {
-        let unreadable = |why: &str| Problem::new("StatusUnreadable", why);
+        let unreadable = |why: &str| Problem::new(UNREADABLE, why);
         if let Some(why) = &status.unreadable {
             return Err(unreadable(&format!(
                 "the status of this {} cannot be read ({why}); mend or remove it, the work then goes on from there",
