@@ -191,7 +191,7 @@ async fn within(
         Ok(Ok(object)) => Ok(object),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(JournalError::Gone),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(JournalError::Conflict),
-        Ok(Err(error)) => Err(JournalError::Unavailable(error.to_string())),
+        Ok(Err(error)) => Err(JournalError::Unavailable(said(&error))),
         Err(_) => Err(JournalError::Unavailable(format!("the API did not answer within {REQUEST:?}"))),
     }
 }
