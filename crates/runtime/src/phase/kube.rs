@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::{
     Change, Controls, Graph, Journal, JournalError, Loaded, Machine, Observer, Phase, PhaseKind, PhaseStatus,
-    errors::shortened, machine::STALLED, status::merge_patch,
+    errors::{said, shortened},
+    machine::STALLED,
+    status::merge_patch,
 };
 use crate::{Context, Failure, Key, Next, Object, Reconciler, Recorder};
 
