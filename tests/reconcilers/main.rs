@@ -3,6 +3,7 @@
 
 mod ats;
 mod migrations;
+mod phases;
 mod redis;
 mod stage;
 
@@ -11,5 +12,6 @@ fn main() {
     let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).try_init();
     let mut cases = ats::cases();
     cases.extend(migrations::cases());
+    cases.extend(phases::cases());
     muster_tests::runner::main(cases);
 }
