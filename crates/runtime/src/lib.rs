@@ -13,6 +13,7 @@ mod informer;
 mod manager;
 mod metrics;
 mod pattern;
+pub mod phase;
 mod queue;
 mod reconciler;
 mod registry;
