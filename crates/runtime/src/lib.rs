@@ -3,10 +3,33 @@
 //! On kube-rs, against any Kubernetes API. Nothing in this crate knows a kind of the product.
 
 mod clock;
+mod controller;
+mod dispatch;
+mod election;
+mod events;
+mod fence;
+mod handle;
 pub mod health;
+mod informer;
+mod manager;
+mod metrics;
+mod pattern;
 pub mod profile;
+mod queue;
 mod reconciler;
+mod registry;
 pub mod trace;
 
 pub use clock::{Clock, SystemClock};
+pub use controller::{BoxError, Controller, Tuning};
+pub use election::Election;
+pub use events::Recorder;
+pub use fence::{FENCE_HEADER, Fenced};
+pub use handle::{ControllerStatus, Handle, HandleError};
+pub use informer::{Cache, Filter};
+pub use manager::{Manager, ManagerError, Options, Settings};
+pub use metrics::Metrics;
+pub use pattern::Patterns;
+pub use queue::{Backoff, Priority, QueueStatus, Rate};
 pub use reconciler::{Context, Failure, Key, Next, Object, Reconciler};
+pub use registry::{Registered, Registration, Registry, Setup};
