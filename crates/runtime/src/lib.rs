@@ -3,6 +3,7 @@
 //! On kube-rs, against any Kubernetes API. Nothing in this crate knows a kind of the product.
 
 mod clock;
+pub mod config;
 mod controller;
 mod dispatch;
 mod election;
@@ -14,10 +15,12 @@ mod informer;
 mod manager;
 mod metrics;
 mod pattern;
+pub mod process;
 pub mod profile;
 mod queue;
 mod reconciler;
 mod registry;
+pub mod serve;
 pub mod trace;
 
 pub use clock::{Clock, SystemClock};
