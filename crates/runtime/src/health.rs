@@ -215,8 +215,8 @@ mod tests {
         // SYM-10
         let health = Health::default();
         let started = tokio::time::Instant::now();
-        let _a = health.add_within(Probe::Live, "hangs", Duration::from_secs(3), || std::future::pending());
-        let _b = health.add_within(Probe::Live, "hangs too", Duration::from_secs(3), || std::future::pending());
+        let _a = health.add_within(Probe::Live, "hangs", Duration::from_secs(3), std::future::pending);
+        let _b = health.add_within(Probe::Live, "hangs too", Duration::from_secs(3), std::future::pending);
         let _c = health.add(Probe::Live, "panics", || async { panic!("on purpose") });
         let _d = health.add::<std::future::Ready<Verdict>>(Probe::Live, "panics early", || panic!("on purpose"));
         let _e = health.add(Probe::Live, "fine", || async { Ok(()) });

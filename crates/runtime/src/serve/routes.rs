@@ -120,7 +120,7 @@ async fn health(
 ) -> Result<Answer, Refusal> {
     let outcomes = match check {
         [] | [""] => endpoints.health.ask(probe).await,
-        [name @ ..] => {
+        name => {
             let name = name.join("/");
             let found = endpoints.health.ask_one(probe, &name).await;
             if found.is_empty() {
