@@ -15,6 +15,7 @@ mod informer;
 mod manager;
 mod metrics;
 mod pattern;
+pub mod phase;
 pub mod process;
 pub mod profile;
 mod queue;
