@@ -2,6 +2,7 @@
 //!
 //! On kube-rs, against any Kubernetes API. Nothing in this crate knows a kind of the product.
 
+pub mod app;
 mod clock;
 pub mod config;
 mod controller;
@@ -12,6 +13,7 @@ mod fence;
 mod handle;
 pub mod health;
 mod informer;
+pub mod logging;
 mod manager;
 mod metrics;
 mod pattern;
