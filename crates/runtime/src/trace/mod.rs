@@ -27,11 +27,10 @@ pub const TARGET: &str = "trace";
 pub const ANNOTATION: &str = "muster.dev/traceparent";
 
 /// The span of one reconcile: linked to the request that the object's annotation names.
-pub fn reconcile_span(controller: &str, key: &Key, annotations: Option<&BTreeMap<String, String>>) -> tracing::Span {
+pub fn reconcile_span(kind: &str, key: &Key, annotations: Option<&BTreeMap<String, String>>) -> tracing::Span {
     let link = annotations.and_then(|annotations| annotations.get(ANNOTATION)).map(String::as_str);
     tracing::info_span!(
-        target: TARGET, parent: None, "reconcile", controller, object = %key, link.traceparent = link,
-        result = tracing::field::Empty, error = tracing::field::Empty,
+        target: TARGET, parent: None, "reconcile", kind, object = %key, link.traceparent = link, error = tracing::field::Empty,
     )
 }
 
