@@ -26,6 +26,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("typed_body", targets::typed_body),
     ("custom_resource", targets::custom_resource),
     ("cel", targets::cel),
+    ("filter", targets::filter),
 ];
 
 pub fn target(name: &str) -> Option<Target> {

@@ -327,6 +327,26 @@ fn fits(facts: &schema::Facts, ty: &schema::Type, value: &mut Value) {
     }
 }
 
+/// The filter language of APIExt: an error points into the text, and a filter that is read says yes or its negation does.
+pub fn filter(data: &[u8]) {
+    use gateway::Filter;
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Filter::parse(text) {
+        Err(error) => assert!(error.at <= text.chars().count() && error.why.len() < 2_000, "{error:?}"),
+        Ok(filter) => {
+            let row = serde_json::json!({"name": "x", "phase": "Running", "n": 5, "b": true, "none": null, "list": [{"a": 1}, {"a": "two"}], "labels": {"a.b/c": "d"}});
+            let selected = filter.selects(&row);
+            // Unless it is at its limits already.
+            if let Ok(negated) = Filter::parse(&format!("not ({text})")) {
+                assert_ne!(selected, negated.selects(&row));
+            }
+            if let Ok(doubled) = Filter::parse(&format!("({text}) or ({text})")) {
+                assert_eq!(selected, doubled.selects(&row));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -1,0 +1,204 @@
+//! Who is calling: the credentials of one request, passed on to the API and kept nowhere.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::{HeaderMap, Request};
+
+use crate::problem::Problem;
+
+/// The identity in a client certificate that the listener has verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CertificateUser {
+    pub(crate) user: String,
+    pub(crate) groups: Vec<String>,
+}
+
+/// What the listener knows of a connection; it stands in the extensions of each request.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    pub(crate) address: IpAddr,
+    pub(crate) tls: bool,
+    pub(crate) certificate: Option<Arc<CertificateUser>>,
+}
+
+/// Credentials by which the API can tell who asks. It is not proved that the API accepts them.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    credentials: Credentials,
+    /// Stands for the credentials in maps, so that no token is kept.
+    pub(crate) key: CallerKey,
+}
+
+pub(crate) type CallerKey = [u8; 32];
+
+#[derive(Clone)]
+enum Credentials {
+    Bearer(HeaderValue),
+    Certificate(Arc<CertificateUser>),
+}
+
+/// Which of the gateway's ways to the API a request takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Without credentials of the gateway: the request carries the caller's.
+    Bare,
+    /// As the gateway, impersonating the caller.
+    Own,
+}
+
+const LONGEST_TOKEN: usize = 16 << 10;
+
+impl Caller {
+    /// From the `Authorization` header, else from the client certificate.
+    pub(crate) fn of(headers: &HeaderMap, connection: &Connection) -> Result<Self, Problem> {
+        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Err(Problem::bad_request(
+                "impersonation headers are not read here; call as the user itself, or use the Kubernetes API",
+            ));
+        }
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (Some(_), Some(_)) => Err(Problem::bad_request("there is more than one Authorization header")),
+            (Some(value), None) => Self::bearer(value),
+            (None, _) => match &connection.certificate {
+                Some(user) => Ok(Self::certificate(user.clone())),
+                None => Err(Problem::unauthorized(
+                    "say who you are: send Authorization: Bearer TOKEN, or use a client certificate",
+                )),
+            },
+        }
+    }
+
+    fn bearer(value: &HeaderValue) -> Result<Self, Problem> {
+        let wrong = || Problem::unauthorized("the Authorization header is not \"Bearer TOKEN\"");
+        let text = value.to_str().map_err(|_| wrong())?;
+        let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
+        let token = token.trim();
+        if !scheme.eq_ignore_ascii_case("bearer")
+            || token.is_empty()
+            || token.contains(' ')
+            || token.len() > LONGEST_TOKEN
+        {
+            return Err(wrong());
+        }
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        Ok(Self { credentials: Credentials::Bearer(value), key: key(&[b"token", token.as_bytes()]) })
+    }
+
+    fn certificate(user: Arc<CertificateUser>) -> Self {
+        let mut parts: Vec<&[u8]> = vec![b"certificate", user.user.as_bytes()];
+        parts.extend(user.groups.iter().map(|group| group.as_bytes()));
+        let key = key(&parts);
+        Self { credentials: Credentials::Certificate(user), key }
+    }
+
+    /// Puts the credentials on a request for the API and says which way it must go.
+    pub(crate) fn sign<B>(&self, request: &mut Request<B>) -> Result<Way, Problem> {
+        let headers = request.headers_mut();
+        match &self.credentials {
+            Credentials::Bearer(value) => {
+                headers.insert(AUTHORIZATION, value.clone());
+                Ok(Way::Bare)
+            }
+            Credentials::Certificate(user) => {
+                let value = |text: &str| {
+                    HeaderValue::from_str(text).map_err(|_| {
+                        Problem::unauthorized("the certificate names a user or group that no header can hold")
+                    })
+                };
+                headers.insert(HeaderName::from_static("impersonate-user"), value(&user.user)?);
+                for group in &user.groups {
+                    headers.append(HeaderName::from_static("impersonate-group"), value(group)?);
+                }
+                Ok(Way::Own)
+            }
+        }
+    }
+}
+
+fn key(parts: &[&[u8]]) -> CallerKey {
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        all.extend_from_slice(part);
+    }
+    let mut key = [0; 32];
+    key.copy_from_slice(digest(&SHA256, &all).as_ref());
+    key
+}
+
+#[cfg(test)]
+impl Caller {
+    pub(crate) fn for_tests(token: &str) -> Self {
+        Self::bearer(
+            &HeaderValue::from_str(&format!("Bearer {token}")).unwrap_or_else(|_| HeaderValue::from_static("x")),
+        )
+        .unwrap_or_else(|why| panic!("{why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn connection(user: Option<&str>) -> Connection {
+        let user = user
+            .map(|user| Arc::new(CertificateUser { user: user.to_owned(), groups: vec!["g1".into(), "g2".into()] }));
+        Connection { address: IpAddr::from([127, 0, 0, 1]), tls: true, certificate: user }
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_token_goes_on_as_it_is_and_a_certificate_by_impersonation() {
+        let mut request = Request::new(());
+        let caller = Caller::of(&headers(&[("authorization", "bearer abc")]), &connection(Some("ann"))).unwrap();
+        assert_eq!(caller.sign(&mut request).unwrap(), Way::Bare);
+        assert_eq!((request.headers()["authorization"].to_str().unwrap(), request.headers().len()), ("Bearer abc", 1));
+        let mut request = Request::new(());
+        let caller = Caller::of(&headers(&[]), &connection(Some("ann"))).unwrap();
+        assert_eq!(caller.sign(&mut request).unwrap(), Way::Own);
+        let groups: Vec<_> = request.headers().get_all("impersonate-group").iter().collect();
+        assert_eq!((request.headers()["impersonate-user"].to_str().unwrap(), groups.len()), ("ann", 2));
+    }
+
+    #[test]
+    fn without_credentials_or_with_strange_ones_nobody_is_let_in() {
+        for bad in ["", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "abc"] {
+            let value: HeaderMap = [(AUTHORIZATION, HeaderValue::from_str(bad).unwrap())].into_iter().collect();
+            assert_eq!(Caller::of(&value, &connection(Some("ann"))).err().unwrap().code, 401, "{bad}");
+        }
+        assert_eq!(Caller::of(&headers(&[]), &connection(None)).err().unwrap().code, 401);
+        let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
+        assert_eq!(Caller::of(&twice, &connection(None)).err().unwrap().code, 400);
+        let posing = headers(&[("authorization", "Bearer a"), ("impersonate-user", "root")]);
+        assert_eq!(Caller::of(&posing, &connection(None)).err().unwrap().code, 400);
+    }
+
+    #[test]
+    fn different_credentials_have_different_keys() {
+        let certificate = |user: &str, groups: &[&str]| {
+            let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+            Caller::certificate(Arc::new(CertificateUser { user: user.to_owned(), groups })).key
+        };
+        let keys = [
+            Caller::for_tests("a").key,
+            Caller::for_tests("b").key,
+            certificate("a", &[]),
+            certificate("a", &["b"]),
+            certificate("ab", &[]),
+            certificate("a", &["b", "c"]),
+            certificate("a", &["bc"]),
+        ];
+        for (i, key) in keys.iter().enumerate() {
+            assert!(!keys[i + 1..].contains(key), "{i}");
+        }
+    }
+}

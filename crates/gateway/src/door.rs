@@ -1,0 +1,120 @@
+//! The door: which hosts and web origins are spoken to. Keeps a browser on a stranger's page from calling with its user's certificate.
+
+use std::net::IpAddr;
+
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use http::{HeaderMap, Uri};
+
+use crate::options::Options;
+use crate::problem::Problem;
+
+/// Lets the request through or says why not.
+pub(crate) fn check(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let host = host(uri, headers)?;
+    let name = name_of(&host);
+    let listed = options.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let itself = name.eq_ignore_ascii_case("localhost") || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    // Over TLS a browser has compared the name with the certificate already.
+    if !(listed || itself || (tls && options.hosts.is_empty())) {
+        return Err(Problem::new(
+            421,
+            "MisdirectedRequest",
+            "this server does not answer for that host name; add it to the configured hosts",
+        ));
+    }
+    origin(options, tls, &host, headers)
+}
+
+fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Problem> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (first, second) = (hosts.next(), hosts.next());
+    let wrong = || Problem::bad_request("the request needs exactly one Host");
+    if second.is_some() {
+        return Err(wrong());
+    }
+    let header = first.map(|host| host.to_str().map_err(|_| wrong())).transpose()?;
+    // On HTTP/2 the authority stands in the request line.
+    match (uri.authority(), header) {
+        (Some(authority), Some(host)) if !authority.as_str().eq_ignore_ascii_case(host) => Err(wrong()),
+        (Some(authority), _) => Ok(authority.as_str().to_owned()),
+        (None, Some(host)) if !host.is_empty() => Ok(host.to_owned()),
+        _ => Err(wrong()),
+    }
+}
+
+fn name_of(host: &str) -> &str {
+    if host.starts_with('[') {
+        return host.split_once(']').map_or(host, |(name, _)| &host[..name.len() + 1]);
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn origin(options: &Options, tls: bool, host: &str, headers: &HeaderMap) -> Result<(), Problem> {
+    let refused = || {
+        Problem::new(
+            403,
+            "CrossOrigin",
+            "a page of another origin may not call this server; add its origin to the configured origins",
+        )
+    };
+    match headers.get(ORIGIN) {
+        Some(_) if allowed_origin(options, headers).is_some() => Ok(()),
+        Some(origin) => {
+            let own = format!("{}://{host}", if tls { "https" } else { "http" });
+            if origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&own)) { Ok(()) } else { Err(refused()) }
+        }
+        None => {
+            let site = headers.get(HeaderName::from_static("sec-fetch-site"));
+            if site.is_some_and(|site| site == "cross-site") { Err(refused()) } else { Ok(()) }
+        }
+    }
+}
+
+/// The origin of the request, if it is a configured one: only then are there CORS headers in the answer.
+pub(crate) fn allowed_origin(options: &Options, headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    options.origins.iter().any(|known| known.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn enters(options: &Options, tls: bool, pairs: &[(&str, &str)]) -> Result<(), u16> {
+        let headers = pairs
+            .iter()
+            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
+            .collect();
+        check(options, tls, &Uri::from_static("/apiext/v1"), &headers).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn only_hosts_that_are_meant_are_answered() {
+        let mut options = Options::new(([127, 0, 0, 1], 0).into());
+        for host in ["127.0.0.1:80", "localhost", "localhost:18003", "[::1]:8080", "10.1.2.3"] {
+            assert_eq!(enters(&options, false, &[("host", host)]), Ok(()), "{host}");
+        }
+        assert_eq!(enters(&options, false, &[("host", "evil.example:80")]), Err(421));
+        assert_eq!(enters(&options, true, &[("host", "any.example")]), Ok(()));
+        assert_eq!(enters(&options, false, &[]), Err(400));
+        assert_eq!(enters(&options, false, &[("host", "a"), ("host", "b")]), Err(400));
+        options.hosts = vec!["muster.example".to_owned()];
+        assert_eq!(enters(&options, false, &[("host", "muster.example:80")]), Ok(()));
+        assert_eq!(enters(&options, true, &[("host", "any.example")]), Err(421));
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused_unless_configured() {
+        let mut options = Options::new(([127, 0, 0, 1], 0).into());
+        let from =
+            |options: &Options, origin: &str| enters(options, false, &[("host", "localhost:80"), ("origin", origin)]);
+        assert_eq!(from(&options, "http://localhost:80"), Ok(()));
+        for origin in ["https://localhost:80", "http://evil.example", "null", "http://localhost:81"] {
+            assert_eq!(from(&options, origin), Err(403), "{origin}");
+        }
+        assert_eq!(enters(&options, false, &[("host", "localhost"), ("sec-fetch-site", "cross-site")]), Err(403));
+        options.origins = vec!["http://evil.example".to_owned()];
+        assert_eq!(from(&options, "http://evil.example"), Ok(()));
+    }
+}

@@ -1,0 +1,235 @@
+//! The listener: TLS or loopback plain HTTP, HTTP/1.1 and HTTP/2, every connection bounded in size, time and number.
+
+mod slow;
+mod tls;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::apiext::App;
+use crate::apiext::actions::Actions;
+use crate::caller::Connection;
+use crate::options::{Limits, Options};
+use crate::upstream::Upstream;
+use slow::Impatient;
+use tls::Identity;
+
+/// Why the face cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("APIExt cannot listen on {address}: {source}")]
+    Bind { address: SocketAddr, source: std::io::Error },
+    #[error("APIExt speaks plain HTTP on loopback only, not on {0}: configure a certificate and key")]
+    NeedsTls(SocketAddr),
+    #[error("APIExt cannot use {file}: {why}")]
+    Tls { file: String, why: String },
+}
+
+/// A bound listener, ready to run.
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    identity: Option<Arc<Identity>>,
+    options: Options,
+    upstream: Upstream,
+    actions: Actions,
+}
+
+/// Binds the address and reads the certificates; nothing is served yet.
+pub async fn bind(options: Options, upstream: Upstream, actions: Actions) -> Result<Listening, ServeError> {
+    let identity = match &options.tls {
+        Some(tls) => Some(Arc::new(Identity::load(tls.clone())?)),
+        None if options.listen.ip().to_canonical().is_loopback() => None,
+        None => return Err(ServeError::NeedsTls(options.listen)),
+    };
+    let failed = |source| ServeError::Bind { address: options.listen, source };
+    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Listening { listener, address, identity, options, upstream, actions })
+}
+
+/// Serves until `shutdown`, then lets requests finish.
+pub async fn serve(
+    options: Options,
+    upstream: Upstream,
+    actions: Actions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    bind(options, upstream, actions).await?.run(shutdown).await;
+    Ok(())
+}
+
+impl Listening {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`: no new connections, requests under way finish, and what is left at the deadline is cut.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Listening { listener, identity, options, upstream, actions, .. } = self;
+        let limits = options.limits.clone();
+        let shared = Shared {
+            app: App::new(options, upstream, actions, shutdown.clone()),
+            identity,
+            places: Arc::new(Semaphore::new(limits.connections)),
+            tasks: TaskTracker::new(),
+            limits: Arc::new(limits),
+            stop: shutdown,
+            cut: CancellationToken::new(),
+        };
+        shared.accept(&listener).await;
+        drop(listener);
+        shared.tasks.close();
+        if timeout(shared.limits.drain_timeout, shared.tasks.wait()).await.is_err() {
+            tracing::warn!(
+                connections = shared.tasks.len(),
+                "requests still ran at the deadline; their connections are cut"
+            );
+            shared.cut.cancel();
+            let _ = timeout(Duration::from_secs(2), shared.tasks.wait()).await;
+        }
+        let _ = timeout(Duration::from_secs(2), shared.app.ended()).await;
+    }
+}
+
+#[derive(Clone)]
+struct Shared {
+    app: Arc<App>,
+    identity: Option<Arc<Identity>>,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    limits: Arc<Limits>,
+    /// Finish what you have.
+    stop: CancellationToken,
+    /// Finish now.
+    cut: CancellationToken,
+}
+
+impl Shared {
+    async fn accept(&self, listener: &TcpListener) {
+        loop {
+            let next = async {
+                let accepted = listener.accept().await;
+                (Arc::clone(&self.places).acquire_owned().await, accepted)
+            };
+            let Some((Ok(place), accepted)) = self.stop.run_until_cancelled(next).await else { return };
+            match accepted {
+                Ok((stream, address)) => {
+                    let shared = self.clone();
+                    self.tasks.spawn(async move {
+                        let cut = shared.cut.clone();
+                        cut.run_until_cancelled(shared.connection(stream, address)).await;
+                        drop(place);
+                    });
+                }
+                Err(why) => {
+                    // Out of descriptors, most likely: a pause lets connections end.
+                    tracing::warn!(%why, "cannot accept a connection; trying again");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: TcpStream, address: SocketAddr) {
+        let _ = stream.set_nodelay(true);
+        let address = address.ip().to_canonical();
+        let Some(identity) = &self.identity else {
+            return self.requests(stream, Connection { address, tls: false, certificate: None }).await;
+        };
+        match timeout(self.limits.handshake_timeout, identity.accept(stream)).await {
+            Ok(Ok((stream, certificate))) => {
+                let connection = Connection { address, tls: true, certificate: certificate.map(Arc::new) };
+                self.requests(stream, connection).await;
+            }
+            Ok(Err(why)) => tracing::debug!(%address, %why, "a TLS handshake failed"),
+            Err(_) => tracing::debug!(%address, "a TLS handshake took too long"),
+        }
+    }
+
+    async fn requests(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, connection: Connection) {
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let (app, busy, about) = (self.app.clone(), under_way.clone(), connection.clone());
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let (app, connection) = (app.clone(), about.clone());
+            let counted = Counted::new(&busy);
+            async move {
+                let response = app.answer(&connection, request).await;
+                drop(counted);
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let limits = &self.limits;
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_timeout)
+            .max_buf_size((limits.head_bytes as usize).max(8192))
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(limits.head_bytes)
+            .max_concurrent_streams(100)
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .keep_alive_timeout(Duration::from_secs(20));
+        let serving = builder.serve_connection(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
+        let mut serving = std::pin::pin!(serving);
+        let mut used = Instant::now();
+        let mut ending = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => {
+                    if let Err(why) = ended {
+                        tracing::debug!(address = %connection.address, %why, "a connection ended badly");
+                    }
+                    return;
+                }
+                () = self.stop.cancelled(), if !ending => {
+                    ending = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+                () = sleep(limits.idle_timeout / 4) => {
+                    if under_way.load(Relaxed) > 0 {
+                        used = Instant::now();
+                    } else if used.elapsed() > limits.idle_timeout {
+                        if ending {
+                            return;
+                        }
+                        ending = true;
+                        serving.as_mut().graceful_shutdown();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One request under way.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
