@@ -5,7 +5,7 @@ use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
 use kube::Client;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::Clock;
+use crate::{Cache, Clock, Recorder, controller::Caches};
 
 /// A kind a reconciler can be written for: what `#[derive(CustomResource)]` and k8s-openapi make.
 pub trait Object:
@@ -24,6 +24,27 @@ pub struct Key {
     pub namespace: Option<Arc<str>>,
     /// The name.
     pub name: Arc<str>,
+}
+
+impl Key {
+    /// From a namespace, if the kind has them, and a name.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Key { namespace: namespace.filter(|namespace| !namespace.is_empty()).map(Into::into), name: name.into() }
+    }
+
+    /// Of an object.
+    pub fn of<K: kube::Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Key::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// From `namespace/name` or `name`.
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, name)) => Key::new(Some(namespace), name),
+            None => Key::new(None, text),
+        }
+    }
 }
 
 impl fmt::Display for Key {
@@ -52,6 +73,17 @@ pub trait Reconciler: Send + Sync + 'static {
     fn gone(&self, _key: &Key, _context: &Context) -> impl Future<Output = Result<Next, Failure>> + Send {
         async { Ok(Next::Wait) }
     }
+
+    /// The object exists, but what the server has is not what the kind says, for the reason `why`. It has been logged and
+    /// counted already; whoever knows a place to tell the user, does it here.
+    fn unreadable(
+        &self,
+        _key: &Key,
+        _why: &str,
+        _context: &Context,
+    ) -> impl Future<Output = Result<Next, Failure>> + Send {
+        async { Ok(Next::Wait) }
+    }
 }
 
 /// When to look again.
@@ -76,11 +108,45 @@ pub enum Failure {
     Fatal(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// What a reconcile may use. The client refuses writes once this process no longer leads.
+impl Failure {
+    /// Trying again may help.
+    pub fn retry(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure::Retry(why.into())
+    }
+
+    /// Trying again cannot help; the object must change first.
+    pub fn fatal(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure::Fatal(why.into())
+    }
+}
+
+impl From<kube::Error> for Failure {
+    /// The API may be away, or somebody else wrote first: both pass.
+    fn from(error: kube::Error) -> Self {
+        Failure::Retry(Box::new(error))
+    }
+}
+
+/// What a reconcile may use.
 #[derive(Clone)]
 pub struct Context {
-    /// The API that holds the objects.
+    /// The API that holds the objects. Refuses writes, for good, once the term in which this process led is over.
     pub client: Client,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
+    /// Events on objects.
+    pub events: Recorder,
+    pub(crate) caches: Arc<Caches>,
+}
+
+impl Context {
+    /// Without caches, and with events going nowhere: for tests, and for whoever drives a reconciler by hand.
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
+        Context { client, clock, events: Recorder::none(), caches: Arc::default() }
+    }
+
+    /// Objects of a kind this reconciler reconciles, owns or watches, from memory. `None` for other kinds.
+    pub fn cache<K: Object>(&self) -> Option<Cache<K>> {
+        self.caches.get()
+    }
 }
