@@ -24,10 +24,33 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tracing::Instrument;
 
 impl Api {
     /// Answers one request. The connection's `auth::Peer` must be in the request's extensions.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody + Send,
+        B::Data: Send,
+        B::Error: std::fmt::Display,
+    {
+        // Part of the caller's trace, if anybody collects traces; else this costs one look.
+        let span = tracing::info_span!(
+            target: "trace", parent: None, "request", otel.kind = "server",
+            traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok()),
+            http.request.method = request.method().as_str(), url.path = request.uri().path(),
+            http.response.status_code = tracing::field::Empty, audit.id = tracing::field::Empty,
+        );
+        if span.is_disabled() {
+            return self.answer(request).await;
+        }
+        let response = self.answer(request).instrument(span.clone()).await;
+        span.record("http.response.status_code", response.status().as_u16());
+        span.record("audit.id", response.headers().get("audit-id").and_then(|id| id.to_str().ok()));
+        response
+    }
+
+    async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: HttpBody + Send,
         B::Data: Send,

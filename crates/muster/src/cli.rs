@@ -4,12 +4,12 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::duration;
+use crate::{controller, crds, duration, hub, new, phase};
 
 const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage; 3 a flag or a file it names is \
                           wrong; 4 a port or the data directory is in use; 5 stored data cannot be used.";
 
-/// A Kubernetes API server in one binary
+/// A Kubernetes API server and a framework of controllers in one binary
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_required = true)]
 pub struct Cli {
@@ -21,6 +21,21 @@ pub struct Cli {
 pub enum Command {
     /// Run the API server
     Apiserver(Box<Apiserver>),
+    /// Run the reconcilers of a configuration
+    Hub(Box<hub::Hub>),
+    /// Run one reconciler alone
+    Reconciler(Box<hub::Reconciler>),
+    /// Look after the reconcilers of a running hub
+    #[command(subcommand)]
+    Controller(controller::Controller),
+    /// Print or apply the definitions of the reconcilers' kinds
+    Crds(crds::Crds),
+    /// Look at phase machines
+    #[command(subcommand)]
+    Phase(phase::Phase),
+    /// Begin something new
+    #[command(subcommand)]
+    New(new::New),
     /// Save, check and bring back the data
     #[command(subcommand)]
     Backup(Backup),
@@ -232,6 +247,10 @@ pub struct Logs {
     pub verbosity: u8,
     #[arg(long, value_enum, default_value = "text")]
     pub log_format: LogFormat,
+    /// Collector of traces, OTLP over HTTP, such as http://127.0.0.1:4318 [default: none; OpenTelemetry's
+    /// variables count]
+    #[arg(long, value_name = "URL")]
+    pub tracing_endpoint: Option<String>,
     /// Audit log: a file, - for standard output, "" for none [default: DIR/audit/audit.log]
     #[arg(long, value_name = "PATH")]
     pub audit_log_path: Option<String>,
@@ -339,7 +358,7 @@ pub enum Output {
 }
 
 /// Booleans as Go's flags take them.
-fn boolean(text: &str) -> Result<bool, String> {
+pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -1,40 +1,29 @@
-//! The server's own log, on standard error.
+//! The server's own log and traces, on the framework's.
 
-use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
-use tracing_subscriber::{EnvFilter, fmt};
+use runtime::{
+    app::exporter_options,
+    config::Tracing,
+    logging::Log,
+    trace::{Exporter, TraceError},
+};
 
-use crate::cli::LogFormat;
+use crate::problem::{Kind, Problem};
 
-/// klog's levels on ours. The libraries below stay quiet whatever is asked: their traces print headers, and so tokens.
-fn filter(verbosity: u8) -> &'static str {
-    match verbosity {
-        0..=3 => "warn,muster=info",
-        4..=5 => "warn,muster=debug",
-        6.. => "info,muster=trace,h2=warn,hyper=warn,hyper_util=warn,rustls=warn,tonic=warn,tower=warn",
-    }
-}
-
-pub fn start(verbosity: u8, format: LogFormat) {
-    let filter = EnvFilter::try_from_env("MUSTER_LOG").unwrap_or_else(|_| EnvFilter::new(filter(verbosity)));
-    let log = fmt().with_env_filter(filter).with_writer(io::stderr);
-    // A second subscriber can only be set by tests that run twice in one process.
-    let _ = match format {
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).with_target(verbosity >= 4).try_init(),
+/// Starts the log. The exporter, if traces go anywhere, is for the caller to run.
+pub fn start(
+    verbosity: u8,
+    json: bool,
+    tracing: &Tracing,
+    service: &str,
+) -> Result<(Arc<Log>, Option<Exporter>), Problem> {
+    let wrong = |error: TraceError| {
+        Problem::new(Kind::Configuration, "traces cannot be sent", error)
+            .next("mend tracing.endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, or leave them out")
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_level_is_a_valid_filter_and_keeps_the_wire_quiet() {
-        for verbosity in 0..=20 {
-            let text = filter(verbosity);
-            EnvFilter::try_new(text).unwrap();
-            assert!(text.starts_with("warn") || text.contains("h2=warn"), "{text}");
-        }
-    }
+    let exporter =
+        exporter_options(tracing, service).map(|options| Exporter::new(&options)).transpose().map_err(wrong)?;
+    let (layer, exporter) = exporter.unzip();
+    Ok((runtime::logging::start(verbosity, json, layer), exporter))
 }

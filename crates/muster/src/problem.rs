@@ -33,6 +33,11 @@ impl Problem {
         self
     }
 
+    /// Why, without what: for whoever says the rest better.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.kind {
             Kind::Failed => 1,

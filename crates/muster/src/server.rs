@@ -9,30 +9,36 @@ use apiserver::{
 };
 use auth::{Authenticator, Authorizer, Issuer, IssuerOptions};
 use pki::{Authority, Identity, Kubeconfig, Names};
+use runtime::config::Tracing;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use tokio::{
-    runtime,
-    signal::unix::{Signal, SignalKind, signal},
-};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::{Apiserver, Listen, LogFormat},
+    hub::Traces,
     logging,
     paths::DataDir,
     problem::{Kind, Problem},
+    signals::Signals,
     storage, token,
     upkeep::Upkeep,
 };
 
 pub fn run(flags: Apiserver) -> Result<(), Problem> {
-    logging::start(flags.logs.verbosity, flags.logs.log_format);
-    runtime::Builder::new_multi_thread()
+    let tracing = Tracing { endpoint: flags.logs.tracing_endpoint.clone(), ratio: 1.0, ca_file: None };
+    let json = flags.logs.log_format == LogFormat::Json;
+    let (_, exporter) = logging::start(flags.logs.verbosity, json, &tracing, "muster-apiserver")?;
+    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?
-        .block_on(serve(flags))
+        .block_on(async {
+            let traces = Traces::start(exporter);
+            let outcome = serve(flags).await;
+            traces.stop().await;
+            outcome
+        })
 }
 
 async fn serve(flags: Apiserver) -> Result<(), Problem> {
@@ -102,10 +108,7 @@ async fn with_store(
     let failure = tokio::select! {
         () = signals.next() => {
             tracing::info!("stopping; again to stop at once");
-            tokio::spawn(async move {
-                signals.next().await;
-                std::process::exit(1);
-            });
+            signals.exit_on_next();
             None
         }
         never = upkeep.run() => never,
@@ -150,27 +153,6 @@ fn authenticator(flags: &Apiserver, dir: &DataDir) -> Result<Authenticator, Prob
 fn is_on(controllers: &[String], name: &str) -> bool {
     let states = |text: &str| controllers.iter().any(|c| c == text);
     (states("*") || states(name)) && !states(&format!("-{name}"))
-}
-
-/// What asks us to stop.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Problem> {
-        let failed = |e| Problem::new(Kind::Failed, "cannot wait for signals", e);
-        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt()).map_err(failed)? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
-        }
-    }
 }
 
 fn audit_log(flags: &Apiserver, dir: &DataDir) -> Result<AuditLog, Problem> {

@@ -58,14 +58,23 @@ fn create(path: &Path, name: String, mut groups: Vec<String>, ttl: Duration) -> 
     if name == auth::ADMIN && groups.is_empty() {
         groups.push(MASTERS.to_owned());
     }
+    say(&format!("{}\n", issue(path, name, groups, ttl)?))
+}
+
+/// A token of the administrator, made with the key of the API server in `dir`.
+pub fn for_administrator(dir: Option<PathBuf>, ttl: Duration) -> Result<String, Problem> {
+    let path = DataDir::choose(dir)?.signing_key();
+    issue(&path, auth::ADMIN.to_owned(), vec![MASTERS.to_owned()], ttl)
+}
+
+fn issue(path: &Path, name: String, groups: Vec<String>, ttl: Duration) -> Result<String, Problem> {
     let keys = read(path, &[])?;
     let issuer = Issuer::new(IssuerOptions { issuer: String::new(), audiences: Vec::new(), keys });
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let user = User { name, groups, ..User::default() };
     let id = format!("{:x}", now.as_nanos());
-    let token = issuer.issue_for_user(&user, &id, seconds(now), seconds(ttl)).map_err(|e| unusable(path, e))?;
-    say(&format!("{token}\n"))
+    issuer.issue_for_user(&user, &id, seconds(now), seconds(ttl)).map_err(|e| unusable(path, e))
 }
 
 fn file(data: &Data, signing: &Signing) -> Result<PathBuf, Problem> {

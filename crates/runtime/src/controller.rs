@@ -10,11 +10,13 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use kube::Resource;
+use tracing::Instrument;
 
 use crate::{
     Backoff, Cache, Context, Failure, Filter, Key, Next, Object, Priority, Rate, Reconciler,
     informer::{Change, Informers, Look, Scope, Subscription, is_cluster_kind},
     queue::Queue,
+    trace,
 };
 
 /// An error from code that sets a reconciler up.
@@ -264,7 +266,15 @@ impl<R: Reconciler> Work for Reconciling<R> {
                 return Ok(Next::Wait);
             }
             match self.cache.look(&key) {
-                Look::Object(object) => self.reconciler.reconcile(object, &context).await,
+                Look::Object(object) => {
+                    let kind = R::Object::kind(&());
+                    let span = trace::reconcile_span(&kind, &key, object.meta().annotations.as_ref());
+                    let outcome = self.reconciler.reconcile(object, &context).instrument(span.clone()).await;
+                    if let Err(failure) = &outcome {
+                        span.record("error", tracing::field::display(failure));
+                    }
+                    outcome
+                }
                 Look::Unreadable(why) => self.reconciler.unreadable(&key, &why, &context).await,
                 Look::Absent => self.reconciler.gone(&key, &context).await,
             }

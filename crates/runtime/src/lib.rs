@@ -2,22 +2,31 @@
 //!
 //! On kube-rs, against any Kubernetes API. Nothing in this crate knows a kind of the product.
 
+pub mod app;
 mod clock;
+pub mod config;
 mod controller;
 mod dispatch;
 mod election;
 mod events;
 mod fence;
 mod handle;
+pub mod health;
 mod informer;
+pub mod logging;
 mod manager;
 mod metrics;
 mod pattern;
+pub mod phase;
+pub mod process;
+pub mod profile;
 mod queue;
 mod reconciler;
 mod registry;
+pub mod serve;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 
 pub use clock::{Clock, SystemClock};
 pub use controller::{BoxError, Controller, Tuning};

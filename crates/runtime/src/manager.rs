@@ -136,6 +136,11 @@ impl Manager {
         self
     }
 
+    /// The client it works with, unfenced.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// To ask and to steer it while it runs.
     pub fn handle(&self) -> Handle {
         self.handle.clone()

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     Clock, Controller, Metrics, Reconciler, Recorder,
     controller::{BoxError, Prepare},
+    phase::Graph,
 };
 
 /// The reconcilers a program has.
@@ -30,6 +31,8 @@ pub struct Registration {
     pub version: Arc<str>,
     /// The definitions its kinds need, when they are not built in.
     pub crds: Vec<CustomResourceDefinition>,
+    /// Its phase machine as a picture, when it is one.
+    pub graph: Option<Graph>,
     pub(crate) build: Build,
 }
 
@@ -84,6 +87,7 @@ impl Registry {
             group: R::Object::group(&()).into(),
             version: R::Object::version(&()).into(),
             crds: Vec::new(),
+            graph: None,
             build: Arc::new(move |setup| Ok(Box::new(build(setup)?))),
         });
         let at = self.registrations.len() - 1;
@@ -98,6 +102,11 @@ impl Registry {
     /// The one of that name.
     pub fn get(&self, name: &str) -> Option<&Registration> {
         self.registrations.iter().find(|registration| &*registration.name == name)
+    }
+
+    /// The phase machines, each under its kind.
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.iter().filter_map(|registration| registration.graph.as_ref())
     }
 
     /// The definitions of all kinds, each once.
@@ -125,6 +134,12 @@ impl<R: Reconciler> Registered<'_, R> {
         R::Object: CustomResourceExt,
     {
         self.also_crd::<R::Object>()
+    }
+
+    /// It is a phase machine that looks like this.
+    pub fn graph(self, graph: Graph) -> Self {
+        self.registration.graph = Some(graph);
+        self
     }
 
     /// A further kind it needs has a definition.

@@ -1,0 +1,110 @@
+//! The program's own log, on standard error, and how much of it: chosen at the start, changed while it runs.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, filter::filter_fn, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+};
+
+use crate::{
+    serve::LogLevel,
+    trace::{self, TraceLayer},
+};
+
+/// Overrides what `-v` says, with filters such as `muster_store=debug`.
+const VARIABLE: &str = "MUSTER_LOG";
+
+/// How much is logged; can be changed.
+pub struct Log {
+    filter: reload::Handle<EnvFilter, Registry>,
+    /// As it was asked for.
+    level: Mutex<String>,
+}
+
+/// klog's levels on ours. The libraries below stay quiet whatever is asked: their traces print headers, and so tokens.
+fn filter(verbosity: u8) -> &'static str {
+    match verbosity {
+        0..=3 => "warn,muster=info",
+        4..=5 => "warn,muster=debug",
+        6.. => {
+            "info,muster=trace,h2=warn,hyper=warn,hyper_util=warn,kube_client=info,rustls=warn,tonic=warn,tower=warn,trace=off"
+        }
+    }
+}
+
+/// Starts the log, and the traces if there is a layer for them. Only the first call of a process takes effect.
+pub fn start(verbosity: u8, json: bool, traces: Option<TraceLayer>) -> Arc<Log> {
+    let asked = std::env::var(VARIABLE).ok().and_then(|text| Some((EnvFilter::try_new(&text).ok()?, text)));
+    let (chosen, level) = asked.unwrap_or_else(|| (EnvFilter::new(filter(verbosity)), verbosity.to_string()));
+    let (chosen, handle) = reload::Layer::new(chosen);
+    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = match json {
+        true => lines.json().flatten_event(true).boxed(),
+        false => lines.with_ansi(io::stderr().is_terminal()).with_target(verbosity >= 4).boxed(),
+    };
+    let traces = traces.map(|traces| traces.with_filter(filter_fn(is_traced)));
+    let _ = tracing_subscriber::registry().with(lines.with_filter(chosen)).with(traces).try_init();
+    Arc::new(Log { filter: handle, level: Mutex::new(level) })
+}
+
+/// Spans of traces, and what goes wrong inside them.
+fn is_traced(metadata: &Metadata<'_>) -> bool {
+    if metadata.is_span() { metadata.target() == trace::TARGET } else { *metadata.level() <= Level::WARN }
+}
+
+impl LogLevel for Log {
+    fn level(&self) -> String {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        let wrong = "write a number from 0 to 10, or a filter such as warn,muster=debug";
+        let chosen = match level.parse::<u8>() {
+            Ok(verbosity @ 0..=10) => EnvFilter::new(filter(verbosity)),
+            Ok(_) => return Err(format!("{level} is no level; {wrong}")),
+            Err(_) if level.is_empty() => return Err(format!("nothing was asked for; {wrong}")),
+            Err(_) => EnvFilter::try_new(level).map_err(|why| format!("{why}; {wrong}"))?,
+        };
+        self.filter.reload(chosen).map_err(|why| why.to_string())?;
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level.to_owned();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_a_valid_filter_and_keeps_the_wire_quiet() {
+        for verbosity in 0..=20 {
+            let text = filter(verbosity);
+            EnvFilter::try_new(text).unwrap();
+            assert!(text.starts_with("warn") || text.contains("h2=warn"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_level_changes_while_the_program_runs() {
+        // SYM-11
+        let (filter, handle) = reload::Layer::new(EnvFilter::new(filter(0)));
+        let log = Log { filter: handle, level: Mutex::new("0".to_owned()) };
+        let subscriber = tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(filter));
+        tracing::subscriber::with_default(subscriber, || {
+            let debug = || tracing::enabled!(target: "muster_runtime", Level::DEBUG);
+            assert!(!debug());
+            log.set_level("4").unwrap();
+            assert!(debug());
+            log.set_level("muster_runtime=error").unwrap();
+            assert!(!debug() && log.level() == "muster_runtime=error");
+            for wrong in ["", "11", "a=b=c", "muster=loud"] {
+                assert!(log.set_level(wrong).is_err_and(|why| why.contains("0 to 10")), "{wrong}");
+            }
+            assert_eq!(log.level(), "muster_runtime=error");
+        });
+    }
+}
