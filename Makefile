@@ -21,8 +21,9 @@ lint: toolchain
 	cargo deny --offline check bans licenses sources
 
 bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
-	cargo build --release -p muster -p muster-bench
+	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
+	MUSTER_BIN=target/release/muster target/release/muster-bench-reconciles $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree
 	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 >/dev/null

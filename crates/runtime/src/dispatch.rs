@@ -147,7 +147,7 @@ impl Dispatcher {
             }
             Err(error) if error.is_panic() => {
                 self.metrics.panics.inc();
-                self.failed(&key, &format!("panicked: {}", panic_words(error)), "panic");
+                self.failed(&key, &format!("panicked: {}", panic_words(error)), "trying again");
                 Ended::Failed
             }
             Err(_) => Ended::Interrupted,

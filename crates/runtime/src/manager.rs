@@ -153,11 +153,13 @@ impl Manager {
         let (term, terms) = watch::channel(None);
         let term = Arc::new(term);
         let election_stop = CancellationToken::new();
-        let mut elector = None;
+        // Should this future be dropped, the lease is not kept for ever.
+        let _stop_election = election_stop.clone().drop_guard();
+        let mut elector = JoinSet::new();
         let fence = options.election.clone().map(|election| {
             let fence = Fence::new(format!("{}/{}", election.namespace, election.name), clock.clone());
             let standing = Elector::new(client.clone(), election, fence.clone(), clock.clone(), &metrics, term.clone());
-            elector = Some(tokio::spawn(standing.run(election_stop.clone())));
+            elector.spawn(standing.run(election_stop.clone()));
             fence
         });
         if fence.is_none() {
@@ -180,12 +182,17 @@ impl Manager {
             events,
             terms,
         };
-        let started = fleet.start_enabled();
-        if started.is_ok() {
+        let mut outcome = fleet.start_enabled();
+        if outcome.is_ok() {
             loop {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
+                    Some(ended) = elector.join_next() => {
+                        let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+                        outcome = Err(ManagerError::Election(format!("it cannot go on: {why}")));
+                        break;
+                    }
                     Some(command) = commands.recv() => fleet.obey(command).await,
                     Some(ended) = fleet.lives.join_next() => Fleet::buried(ended),
                     else => stop.cancelled().await,
@@ -199,12 +206,11 @@ impl Manager {
         drop(fleet);
         let _ = timeout(Duration::from_secs(2), events_task).await;
         election_stop.cancel();
-        if let Some(elector) = elector
-            && timeout(Duration::from_secs(8), elector).await.is_err()
-        {
+        let given_back = async { while elector.join_next().await.is_some() {} };
+        if timeout(Duration::from_secs(8), given_back).await.is_err() {
             tracing::warn!("the lease could not be given back in time");
         }
-        started
+        outcome
     }
 }
 

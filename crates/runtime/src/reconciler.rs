@@ -93,7 +93,7 @@ pub enum Next {
     Wait,
     /// After this long, or when something changes.
     After(Duration),
-    /// At once, behind whatever else is waiting.
+    /// At once, behind changes that are waiting; after a hundred times in a row no faster than retries are granted.
     Again,
 }
 

@@ -232,7 +232,7 @@ impl<K: Object> Informer<K> {
                 Look::Object(object) => Some(object),
                 Look::Unreadable(_) | Look::Absent => None,
             };
-            handler(&Change { key: &key, old: None, new: new.as_ref(), listed: true });
+            tell(&handler, &Change { key: &key, old: None, new: new.as_ref(), listed: true });
         }
         let id = handlers.next;
         handlers.next += 1;
@@ -252,14 +252,17 @@ struct Unread {
 }
 
 impl<K> Handlers<K> {
-    /// A handler is code of a reconciler's author: its panic must not stop the others.
     fn tell(&self, change: &Change<'_, K>) {
-        for (_, handler) in &self.all {
-            let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(change)));
-            if told.is_err() {
-                tracing::error!(kind = type_name::<K>(), key = %change.key, "what maps this object to keys panicked; the event is lost for it");
-            }
-        }
+        self.all.iter().for_each(|(_, handler)| tell(handler, change));
+    }
+}
+
+/// A handler is code of a reconciler's author: its panic must not stop the others.
+fn tell<K>(handler: &Handler<K>, change: &Change<'_, K>) {
+    let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(change)));
+    if told.is_err() {
+        let kind = type_name::<K>();
+        tracing::error!(kind, key = %change.key, "what maps this object to keys panicked; the event is lost for it");
     }
 }
 
