@@ -17,6 +17,8 @@ pub mod phase;
 mod queue;
 mod reconciler;
 mod registry;
+#[cfg(test)]
+mod testing;
 
 pub use clock::{Clock, SystemClock};
 pub use controller::{BoxError, Controller, Tuning};
