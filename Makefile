@@ -25,8 +25,8 @@ bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--qu
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 	MUSTER_BIN=target/release/muster target/release/muster-bench-reconciles $(FLAGS)
 
-peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree
-	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 >/dev/null
+peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis from Debian
+	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli >/dev/null
 
 facts: ## rewrite the table of the built-in kinds from the Go modules of Kubernetes
 	cd tools/facts && go run .

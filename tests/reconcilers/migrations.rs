@@ -286,7 +286,7 @@ async fn tls_and_users_are_spoken(peer: &Peer) {
 
 async fn a_migration_that_is_deleted_stops(peer: &Peer) {
     let (source, dest) = (Redis::start(None, &[]), Redis::start(None, &[]));
-    source.fill_many(100_000);
+    source.fill_many(300_000);
     let stage = Stage::new(peer).await;
     stage.secret("a", &[("address", &source.address())]).await;
     stage.secret("b", &[("address", &dest.address())]).await;
@@ -303,6 +303,7 @@ async fn a_migration_that_is_deleted_stops(peer: &Peer) {
         }
         last = now;
     }
+    assert!(last < 300_000, "it went on to the end");
     assert!(stage.api::<RedisMigration>().get_opt("gone").await.unwrap().is_none(), "it came back");
     manager.stop().await;
 }

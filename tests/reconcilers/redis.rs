@@ -60,7 +60,7 @@ impl Redis {
 
     /// A server that speaks TLS only and knows one more user.
     pub fn start_tls(user: &str, password: &str) -> Self {
-        let mut plain = Self::start(None, &["--user", &format!("{user} on >{password} ~* &* +@all")]);
+        let mut plain = Self::start(None, &[]);
         plain.kill();
         let key = rcgen::KeyPair::generate().unwrap();
         let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -86,6 +86,7 @@ impl Redis {
         plain.arguments.extend(more);
         plain.ca = Some(certificate);
         plain.launch();
+        plain.ask(&["ACL", "SETUSER", user, "on", &format!(">{password}"), "~*", "&*", "+@all"]);
         plain
     }
 

@@ -462,6 +462,7 @@ impl Life {
             clock: self.clock.clone(),
             events: self.events.clone(),
             caches: self.prepared.caches.clone(),
+            stopping: self.stop.clone(),
         };
         let deposed = CancellationToken::new();
         let mut terms = self.terms.clone();

@@ -4,6 +4,7 @@ use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
 
 use kube::Client;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Cache, Clock, Recorder, controller::Caches};
 
@@ -137,12 +138,19 @@ pub struct Context {
     /// Events on objects.
     pub events: Recorder,
     pub(crate) caches: Arc<Caches>,
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Context {
     /// Without caches, and with events going nowhere: for tests, and for whoever drives a reconciler by hand.
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
-        Context { client, clock, events: Recorder::none(), caches: Arc::default() }
+        Context { client, clock, events: Recorder::none(), caches: Arc::default(), stopping: CancellationToken::new() }
+    }
+
+    /// Cancelled when the manager stops or the reconciler is disabled: long work saves where it stands and returns, instead of
+    /// being cut off a little later.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.stopping
     }
 
     /// Objects of a kind this reconciler reconciles, owns or watches, from memory. `None` for other kinds.

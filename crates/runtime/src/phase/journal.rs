@@ -63,6 +63,8 @@ pub(super) enum Cause {
     Paused,
     Deadline,
     Deleted,
+    /// The program stops; another one will go on.
+    Halted,
     Journal(JournalError),
 }
 

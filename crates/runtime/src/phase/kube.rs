@@ -95,7 +95,7 @@ impl<T: Phases> Reconciler for Phased<T> {
         };
         let teller = Teller { events: &context.events, object: journal.object.clone() };
         let env = self.phases.env(journal.object.clone(), context);
-        self.machine.run(&env, loaded, &mut journal, &teller, &context.clock).await
+        self.machine.run(&env, loaded, &mut journal, &teller, &context.clock, context.stopping()).await
     }
 
     /// Marks an object that is not what its kind says, so that its user sees why nothing happens.
@@ -236,7 +236,10 @@ impl<K: Object> Observer for Teller<'_, K> {
                 tracing::debug!(name, "{note}");
                 events.warning(object, &why.reason, "Retry", note);
             }
-            Change::Unreadable(why) => events.warning(object, &why.reason, "Read", why.message.clone()),
+            Change::Unreadable(why) => {
+                tracing::error!(name, "{why}");
+                events.warning(object, &why.reason, "Read", why.message.clone());
+            }
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::{borrow::Cow, collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Builder, Controls, Graph, Journal, JournalError, Loaded, Phase, PhaseKind, PhaseStatus, Plan, Problem, StepState,
-    Visit,
+    Builder, Controls, Graph, Journal, JournalError, Loaded, Phase, PhaseKind, PhaseStatus, Plan, Problem,
     graph::Reason,
     journal::{Cause, Ledger, Stop},
     model::named,
     plan::{Run, Verdict},
-    status::{seconds_from, until, whole_seconds},
+    status::{seconds_from, until},
 };
 use crate::{Clock, Failure, Next};
 
@@ -89,8 +89,8 @@ pub struct Machine<P, E> {
     pub(super) graph: Graph,
 }
 
-const SUCCEEDED: &str = "Succeeded";
-const PAUSED: &str = "Paused";
+pub(super) const SUCCEEDED: &str = "Succeeded";
+pub(super) const PAUSED: &str = "Paused";
 pub(super) const STALLED: &str = "Stalled";
 const UNREADABLE: &str = "StatusUnreadable";
 
@@ -98,7 +98,7 @@ const UNREADABLE: &str = "StatusUnreadable";
 const TRANSITIONS: usize = 64;
 
 /// Whether the run goes on or ends, and with what.
-enum Flow {
+pub(super) enum Flow {
     On,
     End(Next),
 }
@@ -126,6 +126,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
     }
 
     /// Brings one object as far as it can come now. `loaded` is what the journal says, `env` was made from the same object.
+    /// `halt` lets the work save where it stands and end, to be gone on with by the next program.
     pub async fn run<J: Journal>(
         &self,
         env: &E,
@@ -133,9 +134,10 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         journal: &mut J,
         observer: &impl Observer,
         clock: &Arc<dyn Clock>,
+        halt: &CancellationToken,
     ) -> Result<Next, Failure> {
         let ledger = Ledger::new(journal, loaded);
-        match self.advance(env, ledger, observer, clock.as_ref()).await {
+        match self.advance(env, ledger, observer, clock.as_ref(), halt).await {
             Ok(next) => Ok(next),
             Err(Stuck::Journal(JournalError::Gone)) => Ok(Next::Wait),
             Err(Stuck::Journal(error)) => Err(Failure::Retry(Box::new(error))),
@@ -149,11 +151,12 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         mut ledger: Ledger<'_, J>,
         observer: &impl Observer,
         clock: &dyn Clock,
+        halt: &CancellationToken,
     ) -> Result<Next, Stuck> {
         let generation = ledger.controls.generation;
         for _ in 0..TRANSITIONS {
             // A spec that changed needs an env made from it.
-            if ledger.controls.generation != generation {
+            if ledger.controls.generation != generation || halt.is_cancelled() {
                 return Ok(Next::Again);
             }
             let flow = match self.read(&ledger.status) {
@@ -168,7 +171,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
                     Some(flow) => flow,
                     None => {
                         let (verdict, cause);
-                        (ledger, verdict, cause) = self.work(env, ledger, phase, clock).await;
+                        (ledger, verdict, cause) = self.work(env, ledger, phase, clock, halt).await;
                         self.conclude(&mut ledger, phase, verdict, cause, observer, clock).await?
                     }
                 },
@@ -213,7 +216,6 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
             ledger
                 .commit(|status| status.set_condition(now, STALLED, "True", &problem.reason, &problem.message))
                 .await?;
-            tracing::error!(kind = self.kind, "{problem}");
             observer.changed(&Change::Unreadable(problem)).await;
         }
         Ok(Flow::End(Next::Wait))
@@ -254,8 +256,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         }
         let same_spec = ledger.status.observed_generation.is_none_or(|seen| seen == ledger.controls.generation);
         if let Some(at) = ledger.status.next_attempt_at.clone().filter(|at| same_spec && at.0 > now) {
-            let soonest = ledger.status.deadline.iter().fold(until(now, &at), |wait, end| wait.min(until(now, end)));
-            return Ok(Some(Flow::End(Next::After(soonest))));
+            return Ok(Some(Flow::End(ledger.status.next(now, until(now, &at)))));
         }
         Ok(None)
     }
@@ -280,6 +281,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         ledger: Ledger<'j, J>,
         phase: P,
         clock: &dyn Clock,
+        halt: &CancellationToken,
     ) -> (Ledger<'j, J>, Verdict<P>, Option<Cause>) {
         let Some(plan) = self.handlers.get(&phase) else {
             // A built machine has a handler for every phase that is not terminal.
@@ -304,6 +306,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
                 biased;
                 verdict = &mut work => return verdict,
                 () = stop.token.cancelled() => {}
+                () = halt.cancelled() => stop.because(Cause::Halted),
                 () = deadline => stop.because(Cause::Deadline),
             }
             // Told to stop: whoever does not in time is dropped, which is like a crash to it.
@@ -358,8 +361,7 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
                         status.observed_generation = Some(generation);
                     })
                     .await?;
-                let after = ledger.status.deadline.iter().fold(after, |wait, end| wait.min(until(now, end)));
-                Ok(Flow::End(Next::After(after)))
+                Ok(Flow::End(ledger.status.next(now, after)))
             }
             (Verdict::Retry(problem), None) => self.retry(ledger, phase, problem, observer, clock).await,
             (Verdict::Stopped, None) => {
@@ -368,152 +370,10 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
             }
         }
     }
-
-    async fn retry<J: Journal>(
-        &self,
-        ledger: &mut Ledger<'_, J>,
-        phase: P,
-        why: Problem,
-        observer: &impl Observer,
-        clock: &dyn Clock,
-    ) -> Result<Flow, Stuck> {
-        let attempts = ledger.status.attempts.saturating_add(1);
-        let pause = self.settings.backoff.saturating_mul(1 << (attempts - 1).min(20)).min(self.settings.backoff_limit);
-        let (now, generation) = (clock.now(), ledger.controls.generation);
-        ledger
-            .commit(|status| {
-                status.attempts = attempts;
-                status.observed_generation = Some(generation);
-                status.next_attempt_at = Some(seconds_from(now, pause));
-                status.message = Some(why.message.clone());
-            })
-            .await?;
-        observer.changed(&Change::Retrying { phase: phase.name(), attempts, why: why.clone() }).await;
-        // The first failure in a row is one of the reconciler; the further attempts are planned.
-        if attempts == 1 { Err(Stuck::Retry(why)) } else { Ok(Flow::End(Next::After(pause))) }
-    }
-
-    async fn pause<J: Journal>(
-        &self,
-        ledger: &mut Ledger<'_, J>,
-        phase: P,
-        observer: &impl Observer,
-        clock: &dyn Clock,
-    ) -> Result<Flow, Stuck> {
-        if ledger.status.paused_since.is_none() {
-            let now = clock.now();
-            ledger
-                .commit(|status| {
-                    status.paused_since = Some(whole_seconds(now));
-                    let message = format!("paused in {}", phase.name());
-                    status.set_condition(now, PAUSED, "True", "Requested", &message);
-                })
-                .await?;
-            observer.changed(&Change::Paused(phase.name())).await;
-            // The pause may have been taken back while it was written.
-            return Ok(Flow::On);
-        }
-        Ok(Flow::End(Next::Wait))
-    }
-
-    /// Leaves a phase for a reason that is not its handler's.
-    async fn leave<J: Journal>(
-        &self,
-        ledger: &mut Ledger<'_, J>,
-        phase: P,
-        cause: &Cause,
-        observer: &impl Observer,
-        clock: &dyn Clock,
-    ) -> Result<Flow, Stuck> {
-        match cause {
-            Cause::Cancelled => {
-                let to = self.target(phase, Reason::Cancel)?;
-                let why = Problem::new("Cancelled", format!("cancelled in {}", phase.name()));
-                self.enter(ledger, Some(phase), to, why, observer, clock).await
-            }
-            Cause::Deadline => {
-                let limit = self.deadlines.get(&phase).copied().unwrap_or_default();
-                let said = ledger.status.message.iter().fold(String::new(), |_, last| format!("; last: {last}"));
-                let why = format!("{} was not over within {limit:?}{said}", phase.name());
-                self.fail(ledger, phase, Problem::new("DeadlineExceeded", why), observer, clock).await
-            }
-            Cause::Deleted | Cause::Paused => Ok(Flow::End(Next::Wait)),
-            Cause::Journal(error) => Err(error.clone().into()),
-        }
-    }
-
-    async fn fail<J: Journal>(
-        &self,
-        ledger: &mut Ledger<'_, J>,
-        phase: P,
-        why: Problem,
-        observer: &impl Observer,
-        clock: &dyn Clock,
-    ) -> Result<Flow, Stuck> {
-        let to = self.target(phase, Reason::Failure)?;
-        self.enter(ledger, Some(phase), to, why, observer, clock).await
-    }
-
-    fn target(&self, phase: P, reason: Reason) -> Result<P, Stuck> {
-        let target = self.next.get(&(phase, reason)).and_then(|targets| targets.first()).copied();
-        target.ok_or_else(|| Stuck::Retry(Problem::new("NoTransition", format!("{} leads nowhere", phase.name()))))
-    }
-
-    /// One write: the old phase is over, the new one has begun with a clean state.
-    async fn enter<J: Journal>(
-        &self,
-        ledger: &mut Ledger<'_, J>,
-        from: Option<P>,
-        to: P,
-        why: Problem,
-        observer: &impl Observer,
-        clock: &dyn Clock,
-    ) -> Result<Flow, Stuck> {
-        let now = clock.now();
-        let generation = ledger.controls.generation;
-        let limit = self.deadlines.get(&to).copied();
-        let change = |status: &mut PhaseStatus| {
-            let left = from.and_then(|from| status.state.get_mut(from.name()));
-            if let Some(left) = left.filter(|_| why.reason == "Done") {
-                left.done = true;
-                left.finished_at = Some(whole_seconds(now));
-            }
-            if !to.kind().is_terminal() {
-                let begun = StepState { started_at: Some(whole_seconds(now)), ..StepState::default() };
-                status.state.insert(to.name().to_owned(), begun);
-            }
-            status.phase = Some(to.name().to_owned());
-            let message = Some(&why.message).filter(|message| !message.is_empty()).cloned();
-            if message.is_some() || !to.kind().is_terminal() {
-                status.message.clone_from(&message);
-            }
-            status.observed_generation = Some(generation);
-            status.phase_started_at = Some(whole_seconds(now));
-            status.deadline = limit.map(|limit| seconds_from(now, limit));
-            status.paused_since = None;
-            status.attempts = 0;
-            status.next_attempt_at = None;
-            status.clear_condition(PAUSED);
-            status.clear_condition(STALLED);
-            let (succeeded, reason) = match to.kind() {
-                PhaseKind::Succeeded => ("True", why.reason.as_str()),
-                PhaseKind::Failed => ("False", why.reason.as_str()),
-                PhaseKind::Initial | PhaseKind::Normal => ("Unknown", "InProgress"),
-            };
-            let sentence = message.clone().unwrap_or_else(|| format!("in phase {}", to.name()));
-            status.set_condition(now, SUCCEEDED, succeeded, reason, &sentence);
-            let reason = why.reason.clone();
-            status.record(Visit { phase: to.name().to_owned(), at: whole_seconds(now), reason, message });
-        };
-        ledger.commit(change).await?;
-        let change = Change::Entered { from: from.map(P::name), to: to.name(), kind: to.kind(), why };
-        observer.changed(&change).await;
-        Ok(Flow::On)
-    }
 }
 
 /// Why a run cannot go on now.
-enum Stuck {
+pub(super) enum Stuck {
     Journal(JournalError),
     Retry(Problem),
 }

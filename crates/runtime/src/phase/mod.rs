@@ -16,6 +16,7 @@ mod journal;
 mod kube;
 mod machine;
 mod model;
+mod moves;
 mod plan;
 mod progress;
 mod status;

@@ -8,6 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::Next;
+
 /// How many transitions are kept.
 pub(crate) const HISTORY: usize = 32;
 /// How many bytes of progress an object may carry; API servers refuse objects over about 1.5 MB.
@@ -205,6 +207,11 @@ impl PhaseStatus {
         let (first, rest) = path.split_first()?;
         let root = self.state.entry(first.to_string()).or_default();
         Some(rest.iter().fold(root, |state, name| state.steps.entry(name.to_string()).or_default()))
+    }
+
+    /// When to look again: after `wait`, but not later than the deadline.
+    pub(crate) fn next(&self, now: Timestamp, wait: Duration) -> Next {
+        Next::After(self.deadline.as_ref().map_or(wait, |end| wait.min(until(now, end))))
     }
 
     /// Appends to the history and forgets its oldest end.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::world::{
     Does, MemoryJournal, Told,
@@ -12,7 +13,7 @@ use super::world::{
 use crate::{
     Failure, Next,
     phase::{
-        Builder, Change, Handler, JournalError, Machine, Plan, Progress, Step, Trouble,
+        Builder, Change, Handler, Journal, JournalError, Machine, Plan, Progress, Step, Trouble,
         status::{HISTORY, STATE_BYTES},
     },
 };
@@ -362,6 +363,31 @@ async fn checkpoints_made_while_stopping_are_kept_and_resumed_from() {
     assert_eq!((status.state["Running"].data.as_u64(), status.message.as_deref()), (Some(3), Some("3 of 5")));
     journal.controls(|controls| controls.paused = false);
     steps.add_permits(10);
+    to_the_end(&machine, &world, &journal, &clock).await;
+    assert_eq!(world.count("count"), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_stops_hands_the_work_back_with_its_checkpoint() {
+    // KC-6
+    let steps = Arc::new(Semaphore::new(2));
+    let machine = tables(Plan::handler(Counts(steps.clone()))).build().unwrap();
+    let (journal, world, clock) = (MemoryJournal::default(), World::default(), clock());
+    let halt = CancellationToken::new();
+    let program = async {
+        let mut journal = journal.clone();
+        let loaded = journal.load().await.unwrap();
+        machine.run(&world, loaded, &mut journal, &(), &clock, &halt).await
+    };
+    let operator = async {
+        clock.sleep(SECOND).await;
+        halt.cancel();
+        clock.sleep(SECOND).await;
+        steps.add_permits(10); // it works a little longer, within its grace
+    };
+    let (next, ()) = tokio::join!(program, operator);
+    assert_eq!(next.unwrap(), Next::Again);
+    assert_eq!((journal.phase().as_str(), journal.status().state["Running"].data.as_u64()), ("Running", Some(3)));
     to_the_end(&machine, &world, &journal, &clock).await;
     assert_eq!(world.count("count"), 5);
 }

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::yield_now, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Clock, Failure, Next,
@@ -259,7 +260,7 @@ pub async fn once<P: Phase>(
 ) -> Result<Next, Failure> {
     let mut journal = journal.clone();
     let loaded = journal.load().await.unwrap();
-    machine.run(world, loaded, &mut journal, observer, clock).await
+    machine.run(world, loaded, &mut journal, observer, clock, &CancellationToken::new()).await
 }
 
 /// Reconciles until a terminal phase, waiting as long as it is told to.
