@@ -16,9 +16,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What is compiled once serves every run: beside the folder that this test was built into.
+/// The folder that everything else is built into: what is compiled once serves every run.
 fn target() -> PathBuf {
-    root().join("target/generated")
+    root().join("target")
+}
+
+/// Always the same folder, so that the compiler knows what it finds there.
+fn workshop(name: &str) -> PathBuf {
+    target().join("generated").join(name)
 }
 
 fn cargo(folder: &Path, arguments: &[&str]) {
@@ -29,19 +34,27 @@ fn cargo(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "cargo {arguments:?}: {said}\n{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// Only what differs: an unchanged file stays as old as it was, and is not compiled again.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let (path, name) = (entry.path(), entry.file_name());
-        if path.is_dir() {
-            if name != "target" && name != ".git" && name != "node_modules" {
-                copy(&path, &to.join(name));
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            if !from.ends_with("target") && !from.ends_with("node_modules") {
+                copy(&from, &to);
             }
         } else {
-            fs::copy(&path, to.join(name)).unwrap();
+            copy_file(&from, &to);
         }
     }
+}
+
+fn copy_file(from: &Path, to: &Path) {
+    let wanted = fs::read(from).unwrap();
+    if fs::read(to).is_ok_and(|there| there == wanted) {
+        return;
+    }
+    fs::write(to, wanted).unwrap();
 }
 
 fn muster(folder: &Path, arguments: &[&str]) {
@@ -53,18 +66,21 @@ fn muster(folder: &Path, arguments: &[&str]) {
 fn reconcilers_added_to_the_tree_compile_without_a_warning_and_pass_their_tests() {
     // KC-11
     let _turn = COMPILER.lock();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = workshop("tree");
+    for made in ["crates/reconcilers/src", "deploy/samples"] {
+        let _ = fs::remove_dir_all(folder.join(made));
+    }
+    for part in ["crates", "tests", "bench", "deploy"] {
+        copy(&root().join(part), &folder.join(part));
+    }
     for part in ["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml"] {
-        fs::copy(root().join(part), folder.path().join(part)).unwrap();
+        copy_file(&root().join(part), &folder.join(part));
     }
-    for part in ["crates", "tests", "bench", "deploy", "docs"] {
-        copy(&root().join(part), &folder.path().join(part));
-    }
-    muster(folder.path(), &["new", "reconciler", "disk-check"]);
-    muster(&folder.path().join("crates"), &["new", "reconciler", "house-move", "--phases", "--kind", "Move"]);
-    cargo(folder.path(), &["fmt", "-p", "muster-reconcilers", "--check"]);
-    cargo(folder.path(), &["clippy", "-p", "muster-reconcilers", "--all-targets", "--", "-D", "warnings"]);
-    cargo(folder.path(), &["test", "-p", "muster-reconcilers", "--lib", "--", "disk_check::", "house_move::"]);
+    muster(&folder, &["new", "reconciler", "disk-check"]);
+    muster(&folder.join("crates"), &["new", "reconciler", "house-move", "--phases", "--kind", "Move"]);
+    cargo(&folder, &["fmt", "-p", "muster-reconcilers", "--check"]);
+    cargo(&folder, &["clippy", "-p", "muster-reconcilers", "--all-targets", "--", "-D", "warnings"]);
+    cargo(&folder, &["test", "-p", "muster-reconcilers", "--lib", "--", "disk_check::", "house_move::"]);
 }
 
 /// The fenced blocks of a page: language and text.
@@ -138,8 +154,10 @@ fn the_page_can_be_followed_to_the_letter() {
     let _turn = COMPILER.lock();
     let kubectl = kubectl().expect("kubectl, from tests/peers/ensure");
     let page = fs::read_to_string(root().join("docs/reconcilers.md")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let made = folder.path().join("greeting");
+    let folder = workshop("page");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let made = folder.join("greeting");
     let [api, metrics, health, secure] = free_ports();
     let ports = [(":6080", api), (":18001", metrics), (":18002", health), (":6443", secure)];
     // Up to the change of the code, then the rest in one go: what it starts shall still run at the end.
@@ -148,7 +166,7 @@ fn the_page_can_be_followed_to_the_letter() {
         match language.as_str() {
             "sh" => script.push_str(&text),
             "rust" => {
-                follow(&std::mem::take(&mut script), folder.path(), &kubectl, ports);
+                follow(&std::mem::take(&mut script), &folder, &kubectl, ports);
                 let file = made.join("src/greeting/mod.rs");
                 fs::write(&file, replace_function(&fs::read_to_string(&file).unwrap(), &text)).unwrap();
                 changed = true;
