@@ -30,22 +30,6 @@ impl Client {
 
     /// Sends and reads the answer to its end; the number of bytes read.
     pub async fn call(&mut self, method: &str, path: &str, body: Option<Bytes>) -> Result<usize, Failure> {
-        let mut response = self.open(method, path, body).await?;
-        let mut length = 0;
-        while let Some(frame) = response.body_mut().frame().await {
-            if let Ok(data) = frame?.into_data() {
-                length += data.len();
-            }
-        }
-        Ok(length)
-    }
-
-    async fn open(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: Option<Bytes>,
-    ) -> Result<http::Response<hyper::body::Incoming>, Failure> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -57,29 +41,17 @@ impl Client {
         }
         let request = request.body(Full::new(body.unwrap_or_default()).boxed())?;
         std::future::poll_fn(|cx| self.sender.poll_ready(cx)).await?;
-        let response = self.sender.send_request(request).await?;
+        let mut response = self.sender.send_request(request).await?;
         if !response.status().is_success() {
             return Err(format!("{method} {path}: {}", response.status()).into());
         }
-        Ok(response)
-    }
-
-    /// Opens a watch; `seen` counts its events (one line each).
-    pub async fn watch(
-        mut self,
-        path: &str,
-        seen: impl Fn(usize) + 'static,
-    ) -> Result<tokio::task::JoinHandle<()>, Failure> {
-        let mut response = self.open("GET", path, None).await?;
-        Ok(tokio::task::spawn_local(async move {
-            // The client lives as long as its stream.
-            let _client = self;
-            while let Some(Ok(frame)) = response.body_mut().frame().await {
-                if let Ok(data) = frame.into_data() {
-                    seen(memchr::memchr_iter(b'\n', &data).count());
-                }
+        let mut length = 0;
+        while let Some(frame) = response.body_mut().frame().await {
+            if let Ok(data) = frame?.into_data() {
+                length += data.len();
             }
-        }))
+        }
+        Ok(length)
     }
 }
 

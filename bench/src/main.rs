@@ -8,6 +8,7 @@ mod custom;
 mod load;
 mod measure;
 mod report;
+mod watcher;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,10 @@ use muster_tests::client::Failure;
 use muster_tests::peer::{Settings, muster_binary};
 use muster_tests::{Kind, Peer};
 use serde_json::json;
+
+// The generator shares the machine with what it measures, so it is made cheap.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "muster-bench [--quick] [--rounds N] [--on kubernetes|muster] [--dir FOLDER] [--only creates,gets,lists,watches,custom,applies,definitions,growth]";
 

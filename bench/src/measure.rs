@@ -9,6 +9,7 @@ use muster_tests::Peer;
 use muster_tests::client::Failure;
 
 use crate::load::{Client, Run, drive};
+use crate::watcher::watch;
 
 /// How long and how much.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ impl Scale {
             many: 10_000,
             sizes: vec![1_000, 10_000],
             updates_20: 800,
-            updates_500: 40,
+            updates_500: 600,
             definitions: 1000,
             idle: Duration::from_secs(2),
         }
@@ -71,6 +72,8 @@ pub struct Bench<'a> {
     stored: usize,
 }
 
+/// Enough of them that the writes never wait for each other's round trips: the fan-out is what is measured.
+const WRITERS: usize = 64;
 const COLLECTION: &str = "/api/v1/namespaces/bench/configmaps";
 
 pub fn name(n: usize) -> String {
@@ -223,33 +226,32 @@ impl<'a> Bench<'a> {
     pub async fn fan_out(&mut self, watchers: usize, updates: usize) -> Result<(), Failure> {
         let namespace = format!("watched-{watchers}");
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let mut clients = Client::several(self.peer, 16).await?;
+        let mut clients = Client::several(self.peer, WRITERS).await?;
         let made = format!("{{\"metadata\":{{\"name\":\"{namespace}\"}}}}");
         clients[0].call("POST", "/api/v1/namespaces", Some(made.into())).await?;
-        drive(&mut clients, Duration::MAX, 16, |n| ("POST", path.clone(), Some(body(&name(n), n, 0)))).await?;
-        // Every watcher first sees the 16 objects: then all are attached.
+        drive(&mut clients, Duration::MAX, WRITERS, |n| ("POST", path.clone(), Some(body(&name(n), n, 0)))).await?;
+        // Every watcher first sees these objects: then all are attached.
         let seen: Rc<Vec<Cell<usize>>> = Rc::new(vec![Cell::new(0); watchers]);
         let mut tasks = Vec::new();
         for i in 0..watchers {
             let seen = seen.clone();
-            let client = Client::connect(self.peer).await?;
-            tasks.push(client.watch(&format!("{path}?watch=true"), move |n| seen[i].set(seen[i].get() + n)).await?);
+            tasks.push(watch(self.peer, &format!("{path}?watch=true"), move |n| seen[i].set(seen[i].get() + n)).await?);
         }
         let all = |count: usize| seen.iter().all(|cell| cell.get() >= count);
-        wait(Duration::from_secs(60), || all(16)).await;
+        wait(Duration::from_secs(60), || all(WRITERS)).await;
         let start = Instant::now();
         let meter = Meter::start(self.peer);
         let run = drive(&mut clients, Duration::from_secs(120), updates, |n| {
-            let name = name(n % 16);
-            let body = body(&name, n % 16, n + 1);
+            let name = name(n % WRITERS);
+            let body = body(&name, n % WRITERS, n + 1);
             ("PUT", format!("{path}/{name}"), Some(body))
         })
         .await?;
         // Concurrent unconditional updates of one object never conflict for good; every acknowledged one is one event.
-        let expected = 16 + run.requests;
+        let expected = WRITERS + run.requests;
         wait(Duration::from_secs(60), || all(expected)).await;
         let seconds = start.elapsed().as_secs_f64();
-        let delivered: usize = seen.iter().map(|cell| cell.get().min(expected) - 16).sum();
+        let delivered: usize = seen.iter().map(|cell| cell.get().min(expected) - WRITERS).sum();
         let extra: usize = seen.iter().map(|cell| cell.get().saturating_sub(expected)).sum();
         self.put(&format!("events, {watchers} watchers"), delivered as f64 / seconds, Some(&meter));
         self.put(

@@ -18,6 +18,9 @@ pub fn cases() -> Vec<Case> {
         a_precheck_that_cannot_pass_ends_in_prefailed_with_the_reason,
         keys_that_are_there_already_are_treated_as_the_spec_says,
         a_pause_holds_and_a_cancel_ends_it,
+        every_difference_of_every_type_is_seen,
+        tls_and_users_are_spoken,
+        a_migration_that_is_deleted_stops,
     ]
 }
 
@@ -213,5 +216,93 @@ async fn a_pause_holds_and_a_cancel_ends_it(peer: &Peer) {
     let (phase, reason, _) = stage.end("cancelled", 30).await;
     assert_eq!((phase.as_str(), reason.as_str()), ("PreFailed", "Cancelled"));
     until(10, "events", || reasons(&stage, "cancelled"), |seen| seen.iter().any(|reason| reason == "Cancelled")).await;
+    manager.stop().await;
+}
+
+async fn every_difference_of_every_type_is_seen(peer: &Peer) {
+    let (source, dest) = (Redis::start(None, &[]), Redis::start(None, &[]));
+    source.fill(5);
+    let stage = Stage::new(peer).await;
+    stage.secret("a", &[("address", &source.address())]).await;
+    stage.secret("b", &[("address", &dest.address())]).await;
+    let manager = stage.manager(&Value::Null);
+    stage.migrate("first", json!({"source": "a", "dest": "b"})).await;
+    assert_eq!(stage.end("first", 60).await.0, "Succeeded");
+    // Everything is there already, and equal: large sets and hashes although they are dumped in another order.
+    stage.migrate("again", json!({"source": "a", "dest": "b"})).await;
+    let (phase, _, status) = stage.end("again", 60).await;
+    assert_eq!(phase, "Succeeded", "{status:#?}");
+    let changes: [(&str, &[&str]); 8] = [
+        ("string:1", &["SET", "string:1", "other"]),
+        ("large:hash", &["HSET", "large:hash", "field77", "other"]),
+        ("large:list", &["LSET", "large:list", "2500", "other"]),
+        ("large:zset", &["ZADD", "large:zset", "7.5", "member77"]),
+        ("stream", &["XGROUP", "SETID", "stream", "readers", "30-1"]),
+        ("list:1", &["RPUSH", "list:1", "more"]),
+        ("zset:1", &["DEL", "zset:1", "hash:1"]),
+        (
+            "large:set",
+            &["EVAL", "redis.call('SREM', 'large:set', 'member7'); redis.call('SADD', 'large:set', 'x')", "0"],
+        ),
+    ];
+    for (number, (key, change)) in changes.into_iter().enumerate() {
+        dest.ask(change);
+        if key == "zset:1" {
+            dest.ask(&["SET", "zset:1", "a string"]); // another type
+        }
+        let name = format!("differs-{number}");
+        stage.migrate(&name, json!({"source": "a", "dest": "b", "keyPattern": key})).await;
+    }
+    for (number, (key, _)) in changes.into_iter().enumerate() {
+        let (phase, reason, status) = stage.end(&format!("differs-{number}"), 60).await;
+        assert_eq!((phase.as_str(), reason.as_str()), ("Failed", "KeyExists"), "{key}: {status:#?}");
+        assert!(status.message.unwrap().contains(key));
+    }
+    stage.migrate("mended", json!({"source": "a", "dest": "b", "overwrite": "Always"})).await;
+    assert_eq!(stage.end("mended", 60).await.0, "Succeeded");
+    assert_eq!(source.digest(), dest.digest());
+    manager.stop().await;
+}
+
+async fn tls_and_users_are_spoken(peer: &Peer) {
+    let (source, dest) = (Redis::start(None, &[]), Redis::start_tls("mover", "m0ver-s3cret"));
+    source.fill(10);
+    let stage = Stage::new(peer).await;
+    stage.secret("a", &[("address", &source.address())]).await;
+    let address = format!("localhost:{}", dest.port);
+    let ca = dest.ca.clone().unwrap();
+    let secure = [("address", address.as_str()), ("tls", "true"), ("username", "mover")];
+    stage.secret("b", &[&secure[..], &[("ca.crt", &ca), ("password", "m0ver-s3cret")]].concat()).await;
+    stage.secret("plain", &[("address", &address)]).await;
+    let manager = stage.manager(&Value::Null);
+    stage.migrate("secure", json!({"source": "a", "dest": "b"})).await;
+    stage.migrate("plain", json!({"source": "a", "dest": "plain"})).await;
+    let (phase, _, status) = stage.end("secure", 60).await;
+    assert_eq!(phase, "Succeeded", "{status:#?}");
+    assert_eq!(source.digest(), dest.digest());
+    assert_eq!(stage.end("plain", 60).await.0, "PreFailed");
+    manager.stop().await;
+}
+
+async fn a_migration_that_is_deleted_stops(peer: &Peer) {
+    let (source, dest) = (Redis::start(None, &[]), Redis::start(None, &[]));
+    source.fill_many(100_000);
+    let stage = Stage::new(peer).await;
+    stage.secret("a", &[("address", &source.address())]).await;
+    stage.secret("b", &[("address", &dest.address())]).await;
+    let manager = stage.manager(&Value::Null);
+    stage.migrate("gone", json!({"source": "a", "dest": "b", "concurrency": 1})).await;
+    until(60, "keys at dest", async || dest.count(), |count| *count > 0).await;
+    stage.api::<RedisMigration>().delete("gone", &Default::default()).await.unwrap();
+    let mut last = dest.count();
+    for _ in 0..30 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let now = dest.count();
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    assert!(stage.api::<RedisMigration>().get_opt("gone").await.unwrap().is_none(), "it came back");
     manager.stop().await;
 }

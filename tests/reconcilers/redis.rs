@@ -13,6 +13,8 @@ pub struct Redis {
     pub port: u16,
     arguments: Vec<String>,
     password: Option<String>,
+    /// The certificate to trust, for a server that speaks TLS only.
+    pub ca: Option<String>,
     dir: tempfile::TempDir,
     process: Option<Process>,
 }
@@ -51,9 +53,40 @@ impl Redis {
         .into();
         arguments.extend(password.iter().flat_map(|p| ["--requirepass".to_owned(), (*p).to_owned()]));
         arguments.extend(more.iter().map(|word| (*word).to_owned()));
-        let mut redis = Self { port, arguments, password: password.map(str::to_owned), dir, process: None };
+        let mut redis = Self { port, arguments, password: password.map(str::to_owned), ca: None, dir, process: None };
         redis.launch();
         redis
+    }
+
+    /// A server that speaks TLS only and knows one more user.
+    pub fn start_tls(user: &str, password: &str) -> Self {
+        let mut plain = Self::start(None, &["--user", &format!("{user} on >{password} ~* &* +@all")]);
+        plain.kill();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = parameters.self_signed(&key).unwrap().pem();
+        let path = |name: &str| plain.dir.path().join(name).display().to_string();
+        std::fs::write(path("crt"), &certificate).unwrap();
+        std::fs::write(path("key"), key.serialize_pem()).unwrap();
+        let more = [
+            "--tls-port",
+            &plain.port.to_string(),
+            "--tls-cert-file",
+            &path("crt"),
+            "--tls-key-file",
+            &path("key"),
+            "--tls-auth-clients",
+            "no",
+            "--tls-ca-cert-file",
+            &path("crt"),
+            "--port",
+            "0",
+        ]
+        .map(str::to_owned);
+        plain.arguments.extend(more);
+        plain.ca = Some(certificate);
+        plain.launch();
+        plain
     }
 
     /// Also the restart after a kill, on the same data.
@@ -77,11 +110,14 @@ impl Redis {
 
     fn try_ask(&self, words: &[&str]) -> Result<String, String> {
         let mut command = Command::new(programs().join("redis-cli"));
-        command.args(["-p", &self.port.to_string()]).args(words);
+        command.args(["-p", &self.port.to_string()]);
+        if self.ca.is_some() {
+            command.args(["--tls", "--insecure"]);
+        }
         if let Some(password) = &self.password {
             command.env("REDISCLI_AUTH", password);
         }
-        let output = command.output().map_err(|e| e.to_string())?;
+        let output = command.args(words).output().map_err(|e| e.to_string())?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if text.starts_with("ERR") || text.is_empty() && !output.status.success() { Err(text) } else { Ok(text) }
     }
@@ -129,8 +165,6 @@ impl Redis {
     /// Many small keys, quickly.
     pub fn fill_many(&self, count: u32) {
         let script = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, string.rep('x', 64) .. i) end";
-        for _ in 0..1 {
-            self.ask(&["EVAL", script, "0", &count.to_string()]);
-        }
+        self.ask(&["EVAL", script, "0", &count.to_string()]);
     }
 }

@@ -28,14 +28,20 @@ impl Stage {
         let kubeconfig = Kubeconfig::read_from(peer.kubeconfig()).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let client = Client::try_from(config).unwrap();
-        let crds = Api::<CustomResourceDefinition>::all(client.clone());
-        for crd in registry().crds() {
+        let stage = Self { client, namespace: peer.namespace().await };
+        stage.define(registry().crds()).await;
+        stage
+    }
+
+    /// Makes kinds known and waits until they are served.
+    pub async fn define(&self, definitions: Vec<CustomResourceDefinition>) {
+        let crds = Api::<CustomResourceDefinition>::all(self.client.clone());
+        for crd in definitions {
             let name = crd.metadata.name.clone().unwrap();
             crds.patch(&name, &PatchParams::apply("reconcilers-test").force(), &Patch::Apply(&crd)).await.unwrap();
             let served = await_condition(crds.clone(), &name, conditions::is_crd_established());
             tokio::time::timeout(Duration::from_secs(30), served).await.expect("the CRD is not established").unwrap();
         }
-        Self { client, namespace: peer.namespace().await }
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -56,15 +62,19 @@ impl Stage {
 
     /// A manager of all examples, for this namespace only.
     pub fn manager(&self, options: &Value) -> Running {
+        self.manager_of(registry(), options)
+    }
+
+    pub fn manager_of(&self, registry: Registry, options: &Value) -> Running {
         let settings = |name: &str| Settings {
             filter: Filter { namespaces: vec![self.namespace.clone()], ..Filter::default() },
             options: options.get(name).cloned().unwrap_or(Value::Null),
             ..Settings::default()
         };
-        let settings: BTreeMap<_, _> = ["at", "redismigration"].map(|name| (name.to_owned(), settings(name))).into();
+        let settings: BTreeMap<_, _> = registry.iter().map(|one| (one.name.to_string(), settings(&one.name))).collect();
         let options =
             Options { settings, enabled: Patterns::new(["*"]), grace: Duration::from_secs(2), ..Options::default() };
-        let manager = Manager::new(self.client.clone(), registry(), options).unwrap();
+        let manager = Manager::new(self.client.clone(), registry, options).unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(manager.run(stop.clone()));
         Running { stop, task: Some(task) }

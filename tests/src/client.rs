@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -70,13 +70,14 @@ impl Connections {
 
 impl Peer {
     /// TLS with exactly this protocol offered (`h2`, `http/1.1`), for those who speak raw bytes.
-    pub async fn tls(&self, protocol: &str) -> Result<TlsStream<TcpStream>, Failure> {
+    pub async fn tls(&self, protocol: &str) -> Result<TlsStream<BufReader<TcpStream>>, Failure> {
         let mut config = (*self.tls).clone();
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         stream.set_nodelay(true)?;
         let name = rustls::pki_types::ServerName::try_from("127.0.0.1")?;
-        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+        // rustls reads 4 KiB at a time; the buffer below it makes that one system call in sixteen.
+        Ok(TlsConnector::from(Arc::new(config)).connect(name, BufReader::with_capacity(64 << 10, stream)).await?)
     }
 
     pub async fn h2(&self) -> Result<H2, Failure> {

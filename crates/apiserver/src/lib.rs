@@ -11,6 +11,7 @@ mod decode;
 mod definitions;
 mod discovery;
 mod events;
+mod fence;
 mod garbage;
 mod gate;
 mod health;

@@ -7,6 +7,7 @@
 
 mod connection;
 mod tls;
+mod traffic;
 mod workers;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -157,8 +159,7 @@ impl Server {
     where
         S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
-        B: Body + Send + Unpin + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         let drain_timeout = self.limits.drain_timeout;
@@ -214,8 +215,7 @@ impl Shared {
     where
         S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
-        B: Body + Send + Unpin + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         loop {
@@ -266,8 +266,7 @@ impl Shared {
     ) where
         S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
-        B: Body + Send + Unpin + 'static,
-        B::Data: Send,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         self.stats.open.fetch_add(1, Relaxed);

@@ -56,6 +56,9 @@ impl Call<'_> {
 
     async fn dispatch(&self, verb: Verb, body: Bytes) -> Result<Response<Body>, Status> {
         tracing::trace!(user = %self.proof.user().name, verb = verb.as_str(), resource = %self.kind.resource(), "call");
+        if verb.writes() {
+            self.check_fence().await?;
+        }
         let part = match self.endpoint {
             Endpoint::Object(part) => *part,
             Endpoint::Scale(paths) => return self.scale(verb, paths, &body).await,

@@ -115,7 +115,7 @@ impl<R: Reconciler> Controller<R> {
     /// Objects of `K`, and which of ours to look at when one of them changes. Asked before and after a change. They are in
     /// [`Context::cache`], too.
     pub fn watches<K: Object>(mut self, filter: Filter, keys: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        self.watches.push(Box::new(Secondary::<K> { filter, keys: Arc::new(keys) }));
+        self.watches.push(Box::new(Secondary::<K> { filter, keys: Box::new(keys) }));
         self
     }
 
@@ -158,8 +158,11 @@ fn changed_beyond_status<K: Resource>(old: &K, new: &K) -> bool {
 /// Objects of another kind that lead to ours.
 struct Secondary<K> {
     filter: Filter,
-    keys: Arc<dyn Fn(&K) -> Vec<Key> + Send + Sync>,
+    keys: Keys<K>,
 }
+
+/// Which of ours an object of another kind leads to.
+type Keys<K> = Box<dyn Fn(&K) -> Vec<Key> + Send + Sync>;
 
 /// A secondary watch without its kind.
 trait Watch: Send + Sync {

@@ -175,12 +175,12 @@ impl Dispatcher {
             // Not the object's fault: the next leader does it, or we when we lead again.
             Err(failure) if failure.is_fenced() => Ended::Interrupted,
             Err(Failure::Retry(why)) => {
-                self.failed(key, &why.to_string(), "trying again");
+                self.failed(key, &words(&*why), "trying again");
                 Ended::Failed
             }
             Err(Failure::Fatal(why)) => {
                 self.metrics.terminal.inc();
-                self.failed(key, &why.to_string(), "left until it changes");
+                self.failed(key, &words(&*why), "left until it changes");
                 Ended::Well
             }
         }
@@ -190,6 +190,14 @@ impl Dispatcher {
         self.metrics.error.inc();
         self.metrics.errors.inc();
         self.log.failed(&self.name, key, why, then);
+    }
+}
+
+/// What is to be said of an error: of a refusal by the API, its words and not its fields.
+fn words(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => format!("the API answered {}: {}", status.code, status.message),
+        _ => error.to_string(),
     }
 }
 

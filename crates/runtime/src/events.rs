@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    Metrics, Object,
+    Fenced, Metrics, Object,
     queue::{Bucket, Rate},
 };
 
@@ -52,11 +52,20 @@ impl Recorder {
         let reporter = Reporter { controller: controller.to_owned(), instance: Some(instance.to_owned()) };
         let writer = kube::runtime::events::Recorder::new(client, reporter);
         let task = tokio::spawn(async move {
+            let mut failing = false;
             while let Some((event, about)) = receiver.recv().await {
-                match timeout(PATIENCE, writer.publish(&event, &about)).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!(%error, reason = event.reason, "an event could not be written"),
-                    Err(_) => tracing::debug!(reason = event.reason, "an event was not written in time"),
+                let why = match timeout(PATIENCE, writer.publish(&event, &about)).await {
+                    Ok(Ok(())) => {
+                        failing = false;
+                        continue;
+                    }
+                    // Whoever leads now writes its own.
+                    Ok(Err(error)) if Fenced::of(&error).is_some() => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => format!("no answer within {PATIENCE:?}"),
+                };
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(why, reason = event.reason, "events cannot be written");
                 }
             }
         });

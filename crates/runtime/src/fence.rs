@@ -100,6 +100,12 @@ impl Fence {
         Ok(held)
     }
 
+    /// Whether a write may go out now.
+    #[cfg(test)]
+    pub(crate) fn open(&self) -> bool {
+        self.pass(None).is_ok()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,6 +24,8 @@ mod queue;
 mod reconciler;
 mod registry;
 pub mod serve;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 
 pub use clock::{Clock, SystemClock};

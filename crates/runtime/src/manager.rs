@@ -16,7 +16,7 @@ use crate::{
     Setup, SystemClock,
     controller::{BoxError, Prepared, Work},
     dispatch::{Dispatcher, End, FailureLog},
-    election::{Elector, Term},
+    election::{Elector, Term, host},
     fence::Fence,
     handle::{Command, ControllerStatus, Handle, HandleError},
     informer::Informers,
@@ -164,8 +164,8 @@ impl Manager {
             term.send_replace(Some(1));
         }
         let clients = Clients { client, fence };
-        let instance = options.election.as_ref().map_or("", |election| &election.identity);
-        let (events, events_task) = Recorder::start(clients.current(), &options.name, instance, metrics.clone());
+        let instance = options.election.as_ref().map_or_else(host, |election| election.identity.clone());
+        let (events, events_task) = Recorder::start(clients.current(), &options.name, &instance, metrics.clone());
         let mut fleet = Fleet {
             informers: Informers::new(clients.client.clone(), metrics.clone()),
             slots: registry

@@ -505,6 +505,10 @@ impl Tree {
 }
 
 impl Shelf {
+    pub fn watchers(&self) -> usize {
+        self.head.receiver_count()
+    }
+
     /// Appends matching events after `cursor` to `out` and gives the new cursor. `visible` is the tree's revision, read before the call.
     pub(crate) fn events(
         &self,

@@ -63,6 +63,11 @@ impl Watch {
         self.shelf.newest() > self.cursor
     }
 
+    /// How many watch this collection, this one included.
+    pub fn watchers(&self) -> usize {
+        self.shelf.watchers()
+    }
+
     /// Everything up to here was seen; at the collection's head this is the store's revision, so a bookmark can carry it.
     pub fn revision(&self) -> Revision {
         let visible = self.tree.revision();

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use crate::{collection, config_map, revision};
 
 pub fn cases() -> Vec<Case> {
-    cases![concurrency: stale_update_conflicts, one_of_many_creates_wins, counter_loses_no_increment,
-        delete_preconditions, revisions_grow_over_collections, read_your_writes]
+    let both = cases![concurrency: stale_update_conflicts, one_of_many_creates_wins, counter_loses_no_increment,
+        delete_preconditions, revisions_grow_over_collections, read_your_writes];
+    // Kubernetes does not know the header.
+    let ours = cases![muster concurrency: a_write_under_a_lost_lease_is_refused];
+    [both, ours].concat()
 }
 
 async fn stale_update_conflicts(peer: &Peer) {
@@ -103,4 +106,38 @@ async fn read_your_writes(peer: &Peer) {
         }
     };
     futures_util::future::join_all((0..4).map(writer)).await;
+}
+
+async fn a_write_under_a_lost_lease_is_refused(peer: &Peer) {
+    let ns = peer.namespace().await;
+    let (leases, maps) = (collection("leases", &ns), collection("configmaps", &ns));
+    let lease = |holder: &str, transitions: u32| {
+        json!({"metadata": {"name": "hub"}, "spec": {"holderIdentity": holder, "leaseTransitions": transitions}})
+    };
+    peer.post(&leases, lease("first", 3)).await.ok(201);
+    let fence = format!("{ns}/hub/first/3");
+    let write = |name: &'static str, fence: String| {
+        let maps = &maps;
+        async move { peer.call("POST", maps).header("Muster-Fence", &fence).body(config_map(name, "1")).send().await }
+    };
+    write("a", fence.clone()).await.ok(201);
+    write("b", format!("{ns}/hub/first/2")).await.fails(409, "Conflict");
+    write("b", format!("{ns}/none/first/3")).await.fails(409, "Conflict");
+    write("b", "nonsense".to_owned()).await.fails(400, "BadRequest");
+
+    let taken = json!({"spec": {"holderIdentity": "second", "leaseTransitions": 4}});
+    peer.patch(&format!("{leases}/hub"), "merge", taken).await.ok(200);
+    let refused = write("b", fence.clone()).await.fails(409, "Conflict");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains(&format!("the lease {ns}/hub")) && !message.contains("second"), "{message}");
+    let all = [("PUT", config_map("a", "2")), ("PATCH", json!({"data": {"value": "2"}})), ("DELETE", json!({}))];
+    for (method, body) in all {
+        let call = peer.call(method, &format!("{maps}/a")).header("Muster-Fence", &fence).body(body);
+        let call = if method == "PATCH" { call.media("application/merge-patch+json") } else { call };
+        call.send().await.fails(409, "Conflict");
+    }
+    // Reading is free, and so is whoever makes no claim.
+    peer.call("GET", &format!("{maps}/a")).header("Muster-Fence", &fence).send().await.ok(200);
+    peer.post(&maps, config_map("b", "1")).await.ok(201);
+    write("c", format!("{ns}/hub/second/4")).await.ok(201);
 }

@@ -6,18 +6,15 @@ use std::{
     io,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-    },
-    task::{Context, Poll},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use auth::Peer;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use http::{HeaderValue, Request, Response, header};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -25,13 +22,16 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Limits, Shared, Tls};
+use super::{
+    Limits, Shared, Tls,
+    traffic::{Activity, Observed, Running, Tracked},
+};
 
 /// How often a connection that winds up is looked at.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -79,8 +79,7 @@ pub(super) async fn serve<S, B>(shared: &Shared, stream: TcpStream, addr: Socket
 where
     S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let Some(tls) = tls else {
@@ -138,8 +137,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let activity = Arc::new(Activity::default());
@@ -151,9 +149,9 @@ where
         address_as_host(&mut request);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().call(request);
-        async move { answer.await.map(|response| response.map(|body| Tracked { body, _running: running })) }
+        async move { answer.await.map(|response| response.map(|body| Tracked::new(body, running))) }
     });
-    let io = TokioIo::new(Observed { io, activity: Arc::clone(&activity) });
+    let io = TokioIo::new(Observed::new(io, Arc::clone(&activity)));
     if http2 {
         let connection = pin!(shared.protocols.http2.serve_connection(io, service));
         drive(shared, connection, Watchdog::http2(activity, &shared.limits)).await;
@@ -276,39 +274,6 @@ where
     }
 }
 
-/// What the watchdog sees of a connection. Written on the fast path, so plain counters and no clock.
-#[derive(Debug, Default)]
-struct Activity {
-    /// Requests begun, ever.
-    begun: AtomicU32,
-    /// Requests whose answer has not been sent in full.
-    running: AtomicU32,
-    /// Bytes have arrived since the last request began; on HTTP/1.1 that is the start of a head.
-    head_started: AtomicBool,
-    /// Successful writes, ever (wraps).
-    written: AtomicU32,
-    /// The last write found the socket full.
-    write_blocked: AtomicBool,
-}
-
-/// Counts a request as running until its answer has been sent or given up.
-struct Running(Arc<Activity>);
-
-impl Running {
-    fn begin(activity: &Arc<Activity>) -> Running {
-        activity.begun.fetch_add(1, Relaxed);
-        activity.running.fetch_add(1, Relaxed);
-        activity.head_started.store(false, Relaxed);
-        Running(Arc::clone(activity))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Relaxed);
-    }
-}
-
 /// Judges a connection by what moved between its looks, a few seconds apart.
 struct Watchdog {
     activity: Arc<Activity>,
@@ -389,87 +354,5 @@ impl Watchdog {
             () if self.still >= self.idle_looks => Verdict::Idle,
             () => Verdict::Fine,
         }
-    }
-}
-
-/// The bytes of a connection, noting when they move.
-struct Observed<I> {
-    io: I,
-    activity: Arc<Activity>,
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for Observed<I> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buf.filled().len();
-        let outcome = Pin::new(&mut this.io).poll_read(cx, buf);
-        if buf.filled().len() != before {
-            this.activity.head_started.store(true, Relaxed);
-        }
-        outcome
-    }
-}
-
-impl<I> Observed<I> {
-    fn wrote(&self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        let blocked = outcome.is_pending();
-        if !blocked {
-            self.activity.written.fetch_add(1, Relaxed);
-        }
-        self.activity.write_blocked.store(blocked, Relaxed);
-        outcome
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for Observed<I> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let outcome = Pin::new(&mut this.io).poll_write(cx, buf);
-        this.wrote(outcome)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let outcome = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
-        this.wrote(outcome)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
-    }
-}
-
-/// An answer's body that keeps its request counted as running.
-struct Tracked<B> {
-    body: B,
-    _running: Running,
-}
-
-impl<B: Body + Unpin> Body for Tracked<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

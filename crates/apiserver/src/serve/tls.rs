@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::{
-    RootCertStore, ServerConfig,
+    CipherSuite, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer},
     server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier},
@@ -49,6 +49,14 @@ fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map(Arc::new).map_err(TlsError::Certificate)
 }
 
+/// AES-128 first, as Go's servers have it: as safe in practice as AES-256 and a third cheaper, and a watch is mostly encryption.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    let first = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
+    provider.cipher_suites.sort_by_key(|suite| !first.contains(&suite.suite()));
+    Arc::new(provider)
+}
+
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
@@ -59,7 +67,7 @@ impl Tls {
         certificates: Arc<Certificates>,
         client_authorities: &[CertificateDer<'static>],
     ) -> Result<Tls, TlsError> {
-        let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
+        let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Setup)?;
@@ -77,6 +85,7 @@ impl Tls {
             builder.with_client_cert_verifier(verifier)
         };
         let mut config = builder.with_cert_resolver(certificates);
+        config.ignore_client_order = true;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // Tickets keep resumption state with the client: a handshake costs far more than a request, and we hold no session cache.
         config.ticketer = aws_lc_rs::Ticketer::new().map_err(TlsError::Setup)?;

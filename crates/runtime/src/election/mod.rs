@@ -48,14 +48,10 @@ pub struct Election {
 impl Election {
     /// For the lease `namespace/name`, with the times operators know and an identity of our own.
     pub fn new(namespace: &str, name: &str) -> Self {
-        let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
-        let host = host.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
-        let host: String = host.trim().chars().filter(|c| allowed(*c)).collect();
-        let host = if host.is_empty() { "muster".to_owned() } else { host };
         Election {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            identity: format!("{host}_{:016x}", fastrand::u64(..)),
+            identity: format!("{}_{:016x}", host(), fastrand::u64(..)),
             lease: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
@@ -88,6 +84,14 @@ impl Election {
     fn lease_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
+}
+
+/// The machine's name, or what stands for it.
+pub(crate) fn host() -> String {
+    let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
+    let host = host.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
+    let host: String = host.trim().chars().filter(|c| allowed(*c)).collect();
+    if host.is_empty() { "muster".to_owned() } else { host }
 }
 
 fn allowed(c: char) -> bool {

@@ -39,8 +39,8 @@ pub(super) struct Reader<K: Object> {
     streaming: bool,
     /// Where to go on; `None` when everything must be read.
     version: Option<Version>,
-    /// Since when the server does not let us follow.
-    trouble: Option<Instant>,
+    /// Since when the server does not let us follow, and whether it did not even answer the request.
+    trouble: Option<(Instant, bool)>,
     unreadable: Counter,
     relists: Counter,
 }
@@ -194,7 +194,7 @@ impl<K: Object> Reader<K> {
         request.headers_mut().insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
         let stream = timeout(PATIENCE, self.client.request_stream(request)).await;
         let stream = stream.map_err(|_| Trouble::Silent(PATIENCE))??;
-        if !initial {
+        if !initial && self.trouble.is_some_and(|(_, unanswered)| unanswered) {
             self.out_of_trouble();
         }
         let mut lines = pin!(stream);
@@ -215,6 +215,9 @@ impl<K: Object> Reader<K> {
             // A single large object must not keep its room for ever.
             line.shrink_to(64 << 10);
             let Some(informer) = self.informer.upgrade() else { return Ok(Err(Unwanted)) };
+            if stale.is_none() && !matches!(event, Event::Failed { .. }) {
+                self.out_of_trouble();
+            }
             match (event, &mut stale) {
                 (Event::Here(arrived, _), Some(stale)) => self.take_in(&informer, arrived, stale),
                 (Event::Here(arrived, version), None) => {
@@ -278,13 +281,13 @@ impl<K: Object> Reader<K> {
 
     /// Logged when it begins, not at every try.
     fn in_trouble(&mut self, trouble: &Trouble, failures: u32) {
-        // A stream that broke is opened again at once; only if that fails there is something to say.
-        if failures < 2 && !matches!(trouble, Trouble::Api(_)) {
+        // A stream that broke is opened again; only if that fails, or it breaks again before everything is read, there is
+        // something to say.
+        let broke = matches!(trouble, Trouble::Io(_) | Trouble::Silent(_)) && (self.version.is_some() || failures < 3);
+        if broke {
             tracing::debug!(kind = self.kind, %trouble, "the watch broke; opening it again");
-            return;
-        }
-        if self.trouble.is_none() {
-            self.trouble = Some(Instant::now());
+        } else if self.trouble.is_none() {
+            self.trouble = Some((Instant::now(), matches!(trouble, Trouble::Api(_))));
             let hint = match trouble.code() {
                 Some(404) => "the server does not serve this kind; is its definition installed?",
                 Some(401) => "the server does not know us; check the credentials",
@@ -299,7 +302,7 @@ impl<K: Object> Reader<K> {
     }
 
     fn out_of_trouble(&mut self) {
-        if let Some(since) = self.trouble.take() {
+        if let Some((since, _)) = self.trouble.take() {
             let (kind, after) = (&self.kind, since.elapsed());
             tracing::info!(kind, ?after, "following the objects of this kind again");
         }

@@ -42,6 +42,14 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
     format!("{}…", &text[..end])
 }
 
+/// An error of the API in its own words, without the dump of the whole answer.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// How a step ends when it does not end well.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Trouble {
@@ -78,8 +86,8 @@ impl From<kube::Error> for Trouble {
     /// An object the API will never take is fatal; everything else (network, conflict, overload, a right not yet granted) may pass.
     fn from(error: kube::Error) -> Self {
         match &error {
-            kube::Error::Api(status) if matches!(status.code, 400 | 405 | 422) => Self::fatal("Refused", error),
-            _ => Self::retry("ApiUnavailable", error),
+            kube::Error::Api(status) if matches!(status.code, 400 | 405 | 422) => Self::fatal("Refused", said(&error)),
+            _ => Self::retry("ApiUnavailable", said(&error)),
         }
     }
 }

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::{
     Change, Controls, Graph, Journal, JournalError, Loaded, Machine, Observer, Phase, PhaseKind, PhaseStatus,
-    errors::shortened, machine::STALLED, status::merge_patch,
+    errors::{said, shortened},
+    machine::STALLED,
+    status::merge_patch,
 };
 use crate::{Context, Failure, Key, Next, Object, Reconciler, Recorder};
 
@@ -161,7 +163,10 @@ impl<T: Phases> Journal for ObjectJournal<T> {
                 json!({"metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid}, "status": change});
             let name = self.object.name_any();
             match within(self.api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await {
-                Ok(answer) => return self.take(answer).map(|loaded| loaded.controls),
+                Ok(answer) => {
+                    let Loaded { status, controls } = self.take(answer)?;
+                    return if status == *new { Ok(controls) } else { Err(not_kept::<T::Object>()) };
+                }
                 // Somebody changed the object: its spec or a label does not matter here, its status does.
                 Err(JournalError::Conflict) => {
                     if self.load().await?.status != *old {
@@ -173,6 +178,15 @@ impl<T: Phases> Journal for ObjectJournal<T> {
         }
         Err(JournalError::Conflict)
     }
+}
+
+/// An older definition of the kind cuts off what it does not know.
+fn not_kept<K: Object>() -> JournalError {
+    JournalError::Unavailable(format!(
+        "the API did not keep the status as it was written; is the definition of {} older than this program? \
+         `muster crds apply` brings it up to date",
+        K::plural(&())
+    ))
 }
 
 /// The kind as plain JSON, in a namespace or in the cluster.
@@ -191,7 +205,7 @@ async fn within(
         Ok(Ok(object)) => Ok(object),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(JournalError::Gone),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(JournalError::Conflict),
-        Ok(Err(error)) => Err(JournalError::Unavailable(error.to_string())),
+        Ok(Err(error)) => Err(JournalError::Unavailable(said(&error))),
         Err(_) => Err(JournalError::Unavailable(format!("the API did not answer within {REQUEST:?}"))),
     }
 }
@@ -219,6 +233,7 @@ impl<K: Object> Observer for Teller<'_, K> {
             Change::Resumed(phase) => events.normal(object, "Resumed", "Resume", format!("{phase} goes on")),
             Change::Retrying { phase, attempts, why } => {
                 let note = format!("{phase} is tried again (attempt {attempts} failed): {why}");
+                tracing::debug!(name, "{note}");
                 events.warning(object, &why.reason, "Retry", note);
             }
             Change::Unreadable(why) => events.warning(object, &why.reason, "Read", why.message.clone()),

@@ -389,7 +389,8 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
             })
             .await?;
         observer.changed(&Change::Retrying { phase: phase.name(), attempts, why: why.clone() }).await;
-        Err(Stuck::Retry(why))
+        // The first failure in a row is one of the reconciler; the further attempts are planned.
+        if attempts == 1 { Err(Stuck::Retry(why)) } else { Ok(Flow::End(Next::After(pause))) }
     }
 
     async fn pause<J: Journal>(

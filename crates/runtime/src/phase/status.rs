@@ -15,7 +15,7 @@ pub(crate) const STATE_BYTES: usize = 512 * 1024;
 
 /// The journal of the phase machine. A kind's status is this, or flattens it: `#[serde(flatten)] phases: PhaseStatus`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct PhaseStatus {
     /// The phase the object is in.
     #[serde(skip_serializing_if = "Option::is_none")]

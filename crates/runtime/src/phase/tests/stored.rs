@@ -80,6 +80,7 @@ fn the_status_has_a_schema_a_crd_can_carry() {
     let state = &schema["properties"]["state"];
     assert_eq!(state["x-kubernetes-preserve-unknown-fields"], true, "{schema:#}");
     assert_eq!(state["type"], "object");
+    assert_eq!(schema.get("required"), None, "a status grows field by field");
     assert!(schema["properties"].get("unreadable").is_none());
     assert_eq!(schema["properties"]["conditions"]["x-kubernetes-list-map-keys"], json!(["type"]));
 }
