@@ -18,7 +18,9 @@ fn muster(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     let ours =
         std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("MUSTER_") || name.starts_with("OTEL_"));
-    ours.for_each(|name| drop(command.env_remove(name)));
+    for name in ours {
+        command.env_remove(name);
+    }
     command.args(arguments).env_remove("KUBECONFIG");
     command
 }
