@@ -191,7 +191,7 @@ impl Running {
             return Ok(token);
         }
         token::for_administrator(self.data_dir.clone(), Duration::from_secs(60)).map_err(|problem| {
-            Problem::new(Kind::Configuration, "there is no token to ask the hub with", problem.why())
+            Problem::new(Kind::Configuration, "there is no token to ask the hub with", problem.brief())
                 .next("name one with --token-file or MUSTER_TOKEN, or the API server's directory with --data-dir")
         })
     }

@@ -33,9 +33,9 @@ impl Problem {
         self
     }
 
-    /// Why, without what: for whoever says the rest better.
-    pub fn why(&self) -> &str {
-        &self.why
+    /// What and why in one line, for whoever knows better what to do.
+    pub fn brief(&self) -> String {
+        format!("{}: {}", self.what, self.why)
     }
 
     pub fn exit_code(&self) -> ExitCode {

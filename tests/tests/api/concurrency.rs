@@ -111,9 +111,7 @@ async fn read_your_writes(peer: &Peer) {
 async fn a_write_under_a_lost_lease_is_refused(peer: &Peer) {
     let ns = peer.namespace().await;
     let (leases, maps) = (collection("leases", &ns), collection("configmaps", &ns));
-    let lease = |holder: &str, transitions: u32| {
-        json!({"metadata": {"name": "hub"}, "spec": {"holderIdentity": holder, "leaseTransitions": transitions}})
-    };
+    let lease = |holder: &str, transitions: u32| json!({"metadata": {"name": "hub"}, "spec": {"holderIdentity": holder, "leaseTransitions": transitions}});
     peer.post(&leases, lease("first", 3)).await.ok(201);
     let fence = format!("{ns}/hub/first/3");
     let write = |name: &'static str, fence: String| {

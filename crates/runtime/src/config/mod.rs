@@ -129,6 +129,14 @@ pub struct ApiExt {
     pub address: SocketAddr,
     /// With TLS.
     pub tls: Option<TlsFiles>,
+    /// Authorities of clients' certificates.
+    pub client_ca: Option<PathBuf>,
+    /// The kinds it shows, as `group/plural`; none is every kind.
+    pub kinds: Vec<String>,
+    /// The names clients know it by.
+    pub hosts: Vec<String>,
+    /// Web pages that may call it.
+    pub origins: Vec<String>,
     /// Whose objects; the first manager's when the section does not say.
     pub api: ApiSource,
 }
@@ -337,8 +345,11 @@ fn tls(reader: &mut Reader, section: &mut Section, folder: &Path) -> Option<TlsF
 fn api_ext(reader: &mut Reader, section: &mut Section, managers: &[ManagerConfig], folder: &Path) -> Option<ApiExt> {
     let address = section.value(reader, "bindAddress", address).unwrap_or(Some(loopback(18003)));
     let tls = tls(reader, section, folder);
+    let client_ca = file(reader, section, "clientCAFile", folder);
+    let mut words = |key| section.list(reader, key).unwrap_or_default().into_iter().map(|found| found.text).collect();
+    let (kinds, hosts, origins) = (words("kinds"), words("hosts"), words("origins"));
     let api = api(reader, section, folder).or_else(|| managers.first().map(|manager| manager.api.clone()))?;
-    Some(ApiExt { address: address?, tls, api })
+    Some(ApiExt { address: address?, tls, client_ca, kinds, hosts, origins, api })
 }
 
 /// A path in the file is relative to the file; elsewhere to where the program runs.
