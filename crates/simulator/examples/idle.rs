@@ -1,6 +1,6 @@
 //! What a member costs: starts many, then fills them, and prints the memory each took.
 //!
-//!     cargo run --release -p muster-simulator --example idle -- 200 500
+//!     cargo run --release -p muster-simulator --example idle -- 200 500 [HISTORY]
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ fn resident() -> u64 {
 async fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|arg| arg.parse::<usize>().ok());
     let (count, pods) = (numbers.next().unwrap_or(50), numbers.next().unwrap_or(0));
+    let history = numbers.next().map_or(256, |n| n as u64);
     // The first one makes what all share.
     let mut members = vec![Member::start(Settings::new("member-0")).await.expect("a member starts")];
     let (before, begun) = (resident(), Instant::now());
@@ -31,6 +32,7 @@ async fn main() {
         let mut settings = Settings::new(format!("member-{i}"));
         settings.nodes = vec![NodePool { count: 3, ..NodePool::default() }];
         settings.events = pods == 0;
+        settings.history = history;
         members.push(Member::start(settings).await.expect("a member starts"));
     }
     let each = resident().saturating_sub(before) / count as u64;

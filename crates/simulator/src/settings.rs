@@ -29,7 +29,7 @@ impl Settings {
             timing: Timing::default(),
             clock: Arc::new(SystemClock),
             events: true,
-            history: 1_000,
+            history: 256,
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::look::{at, is_active, is_true, label, number, owner_reference, part, 
 use crate::todo::{Todo, Work};
 
 const CONTROLLER: &str = "replicaset-controller";
+/// Pods made at once: between bursts others get their turn, and nobody who follows falls behind the history.
+const BURST: usize = 50;
 
 pub(crate) async fn sync(cluster: &Cluster, work: &Work, todo: &mut Todo) -> Result<(), Status> {
     let Some(set) = cluster.kinds.replica_sets.get(&work.namespace, &work.name) else { return Ok(()) };
@@ -20,9 +22,12 @@ pub(crate) async fn sync(cluster: &Cluster, work: &Work, todo: &mut Todo) -> Res
     if !set.is_deleting() {
         let owner = owner_reference("apps/v1", "ReplicaSet", &set);
         let prefix = format!("{}-", set.name());
-        for _ in pods.len()..wanted {
+        for _ in (pods.len()..wanted).take(BURST) {
             let pod = pod_from(at(&set, "/spec/template"), owner.clone(), None, &prefix);
             make(cluster, &set, CONTROLLER, pod).await?;
+        }
+        if pods.len() + BURST < wanted {
+            todo.now(work.clone());
         }
         if pods.len() > wanted {
             pods.sort_by_key(worth);
