@@ -1,5 +1,6 @@
 //! The binary: reads the command line, wires the rooms together, says what went wrong.
 
+mod apiext;
 mod backup;
 mod cli;
 mod client;

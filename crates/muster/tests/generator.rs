@@ -106,7 +106,7 @@ fn replace_function(file: &str, function: &str) -> String {
 
 fn kubectl() -> Option<PathBuf> {
     let output = Command::new(root().join("tests/peers/ensure")).arg("kubectl").output().ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.lines().last()?.trim());
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.lines().last()?.trim()).join("kubectl");
     path.is_file().then_some(path)
 }
 
