@@ -53,9 +53,8 @@ mod tests {
     #[test]
     fn aliases_repeat_a_little_and_never_multiply() {
         assert_eq!(parse(b"a: &x [1, 2]\nb: *x\n"), Ok(json!({"a": [1, 2], "b": [1, 2]})));
-        let laughs: String = (1..12)
-            .map(|n| format!("l{n}: &l{n} [{}]\n", vec![format!("*l{}", n - 1); 9].join(", ")))
-            .collect();
+        let laughs: String =
+            (1..12).map(|n| format!("l{n}: &l{n} [{}]\n", vec![format!("*l{}", n - 1); 9].join(", "))).collect();
         assert!(parse(format!("l0: &l0 [lol, lol]\n{laughs}").as_bytes()).is_err());
         // One long text, often: few aliases, much memory.
         let text = "x".repeat(1 << 20);
