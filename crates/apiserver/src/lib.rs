@@ -166,6 +166,7 @@ impl Api {
         services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
+        tasks.spawn_blocking(backup::sweep);
         tasks.spawn(access::aggregate::run(self.clone(), stop.clone()));
         tasks.spawn(access::accounts::run(self.clone(), stop.clone()));
         tasks.spawn(definitions::run(self.clone(), stop.clone()));

@@ -605,7 +605,27 @@ pub(crate) fn storage(e: store::Error) -> Status {
             "the disk that holds the data is full, nothing was written: {why}; free some space, writing resumes by itself"
         )),
         store::Error::TooLarge { limit, .. } => Status::too_large(limit),
+        e @ store::Error::Unknown(_) => Status::timeout(format!(
+            "request did not complete within requested timeout - {e}; read before trying again"
+        )),
         e @ (store::Error::Unavailable(_) | store::Error::Closed) => Status::unavailable(e.to_string()),
         e => Status::internal(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_unknown_outcome_is_a_timeout_and_not_a_failure() {
+        let status = storage(store::Error::Unknown("the connection broke".into()));
+        assert_eq!((status.code, status.reason), (504, meta::Reason::Timeout));
+        assert!(
+            status.message.starts_with("Timeout: request did not complete within requested timeout - "),
+            "{status}"
+        );
+        assert_eq!(storage(store::Error::Closed).code, 503);
+        assert_eq!(storage(store::Error::Full("x".into())).code, 507);
     }
 }

@@ -29,6 +29,10 @@ pub enum Error {
     Locked { dir: PathBuf, holder: Option<String> },
     #[error("{file} says {found:?}, this program knows {known}; use the program version that wrote it", file = .file.display())]
     Version { file: PathBuf, found: String, known: String },
+    #[error("a restore into {dir} was cut short; the store is not opened so that no part of it is taken for the whole; restore again", dir = .dir.display())]
+    Unfinished { dir: PathBuf },
+    #[error("{dir} holds data; restore into an empty directory", dir = .dir.display())]
+    NotEmpty { dir: PathBuf },
     #[error("the value has {size} bytes, more than the {limit} allowed")]
     TooLarge { size: usize, limit: usize },
     /// Whether the write happened is not known.
