@@ -13,6 +13,9 @@ pub enum Error {
     /// The compare failed; what is there now. Also: deleting what is absent.
     #[error("the key changed: it is now {}", match .current { Some(e) => format!("at revision {}", e.revision), None => "absent".into() })]
     Conflict { current: Option<Entry> },
+    /// The guard of the write had changed; nothing was written.
+    #[error("what the write depends on has changed")]
+    Overtaken,
     #[error("the revision was compacted away; the oldest kept is {oldest}")]
     Compacted { oldest: Revision },
     #[error("the revision lies in the future; the current one is {current}")]
