@@ -3,7 +3,10 @@
 use gateway::{Actions, Listening, Options, ServeError, Tls, Upstream};
 use runtime::config::ApiExt;
 
-use crate::problem::{Kind, Problem};
+use crate::{
+    hub,
+    problem::{Kind, Problem},
+};
 
 /// Takes the address; nothing is answered yet.
 pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
@@ -25,7 +28,12 @@ pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
         origins: section.origins.clone(),
         ..Options::new(section.address)
     };
-    let listening = gateway::bind(options, upstream, Actions::default()).await.map_err(problem)?;
+    let registry = hub::registry();
+    let driven: Vec<_> = registry.iter().filter(|one| one.graph.is_some()).cloned().collect();
+    let by_machine =
+        move |kind: &gateway::Kind| driven.iter().any(|one| (&*one.group, &*one.kind) == (&*kind.group, &*kind.kind));
+    let actions = Actions::default().with_phases(by_machine);
+    let listening = gateway::bind(options, upstream, actions).await.map_err(problem)?;
     tracing::info!(address = %listening.address(), "APIExt is listening");
     Ok(listening)
 }
