@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use fleet::{AppliedSet, Cleanups, Conflict, Fleet, OWNER, Owner, Policy, Removal, State, TakeOver};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use muster_tests::Peer;
@@ -16,7 +16,7 @@ use crate::proxy::{Mode, Proxy};
 
 pub fn cases() -> Vec<Case> {
     muster_tests::cases![applied: a_set_is_applied_changed_pruned_and_removed, nobody_elses_object_is_touched, drift_is_found_and_set_right,
-        a_definition_and_its_objects_come_in_one_set, a_clean_up_waits_for_its_member, a_clean_up_is_given_up_only_in_writing]
+        an_apply_or_delete_meant_for_another_object_is_refused, a_definition_and_its_objects_come_in_one_set, a_clean_up_waits_for_its_member, a_clean_up_is_given_up_only_in_writing]
 }
 
 fn owner(namespace: &str, name: &str) -> Owner {
@@ -24,7 +24,9 @@ fn owner(namespace: &str, name: &str) -> Owner {
 }
 
 fn map(namespace: &str, name: &str, value: &str) -> DynamicObject {
-    object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"k": value}}))
+    object(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"k": value}}),
+    )
 }
 
 async fn value(client: &Client, namespace: &str, name: &str) -> Option<String> {
@@ -77,7 +79,11 @@ async fn nobody_elses_object_is_touched(peer: &Peer) {
     let two = set("two", TakeOver::Always);
     let report = two.apply(wanted).await.unwrap();
     assert_eq!(report.conflicts.values().collect::<Vec<_>>(), [&Conflict::Held(owner(&namespace, "one").label())]);
-    assert_eq!(value(&client, &namespace, "found").await.as_deref(), Some("theirs"), "taken over, because that was allowed");
+    assert_eq!(
+        value(&client, &namespace, "found").await.as_deref(),
+        Some("theirs"),
+        "taken over, because that was allowed"
+    );
     assert_eq!(value(&client, &namespace, "held").await.as_deref(), Some("one"));
 
     // Somebody takes the label off: from then on it is nobody's to delete.
@@ -94,9 +100,11 @@ async fn nobody_elses_object_is_touched(peer: &Peer) {
 async fn drift_is_found_and_set_right(peer: &Peer) {
     let (client, namespace) = (client(peer), peer.namespace().await);
     let set = AppliedSet::new(client.clone(), owner(&namespace, "one"), Policy::default());
-    let deployment = object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": namespace},
+    let deployment = object(
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": namespace},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "web", "image": "i:1", "resources": {"limits": {"cpu": "1000m"}}}]}}}}));
+            "spec": {"containers": [{"name": "web", "image": "i:1", "resources": {"limits": {"cpu": "1000m"}}}]}}}}),
+    );
     let wanted = vec![deployment, map(&namespace, "a", "1")];
     assert_eq!(set.verify(wanted.clone()).await.unwrap().len(), 2, "nothing is there yet");
     set.apply(wanted.clone()).await.unwrap();
@@ -111,18 +119,48 @@ async fn drift_is_found_and_set_right(peer: &Peer) {
     assert_eq!(value(&client, &namespace, "a").await.as_deref(), Some("1"));
 }
 
+/// What the set relies on: a server that looks at the uid.
+async fn an_apply_or_delete_meant_for_another_object_is_refused(peer: &Peer) {
+    let (client, namespace) = (client(peer), peer.namespace().await);
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+    let meant = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace,
+        "uid": "6f0f3f6e-0000-4000-8000-000000000000"}, "data": {"k": "2"}});
+    let apply = async || {
+        let refused = maps.patch("a", &PatchParams::apply("muster").force(), &Patch::Apply(&meant)).await.unwrap_err();
+        matches!(&refused, kube::Error::Api(status) if status.code == 409)
+    };
+    assert!(apply().await, "there is none");
+    maps.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap())
+        .await
+        .unwrap();
+    assert!(apply().await, "there is another");
+    let only = Preconditions { uid: Some("6f0f3f6e-0000-4000-8000-000000000000".into()), resource_version: None };
+    let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+    let refused = maps.delete("a", &parameters).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 409), "{refused}");
+}
+
 async fn a_definition_and_its_objects_come_in_one_set(peer: &Peer) {
     let (client, namespace) = (client(peer), peer.namespace().await);
-    let set = AppliedSet::new(client.clone(), owner(&namespace, "one"), Policy { delete_containers: true, ..Policy::default() });
+    let set = AppliedSet::new(
+        client.clone(),
+        owner(&namespace, "one"),
+        Policy { delete_containers: true, ..Policy::default() },
+    );
     let group = format!("{namespace}.fleet.muster.dev");
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = object(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("things.{group}")},
         "spec": {"group": group, "scope": "Namespaced", "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}}));
-    let thing = object(json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "t", "namespace": namespace}, "spec": {"a": 1}}));
+    let thing = object(
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "t", "namespace": namespace}, "spec": {"a": 1}}),
+    );
     let report = set.apply(vec![thing.clone(), definition.clone()]).await.unwrap();
-    assert_eq!(report.applied.iter().map(|id| id.kind.as_str()).collect::<Vec<_>>(), ["CustomResourceDefinition", "Thing"]);
+    assert_eq!(
+        report.applied.iter().map(|id| id.kind.as_str()).collect::<Vec<_>>(),
+        ["CustomResourceDefinition", "Thing"]
+    );
     assert!(set.apply(vec![thing, definition]).await.unwrap().applied.len() <= 1);
     eventually("everything is gone", || async { set.remove().await.is_ok_and(|report| report.is_done()) }).await;
 }

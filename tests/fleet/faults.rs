@@ -53,6 +53,13 @@ async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     assert!(matches!(CallError::of(&error), Some(CallError::Unreachable { .. })), "{error}");
     assert!(start.elapsed() < care().limits.deadline, "it was not even tried");
     assert_eq!(cache.count(), Ok(before), "what was known last is still there");
+    eventually("the cache knows it is behind", || async { !cache.is_fresh() }).await;
+    // All are asked, and the silent one is named.
+    let question = |member: std::sync::Arc<fleet::Member>| async move { member.client().apiserver_version().await };
+    let answers = fleet.ask(|_| true, Duration::from_secs(20), question).await;
+    let said: Vec<(&str, bool)> = answers.iter().map(|(member, answer)| (&**member.name(), answer.is_ok())).collect();
+    assert_eq!(said, [("hole", false), ("well", true)]);
+    assert!(answers[0].1.as_ref().unwrap_err().contains("unreachable"), "{:?}", answers[0].1);
 
     proxy.set(Mode::Pass);
     until(&hole, State::Running).await;

@@ -1,7 +1,8 @@
 //! Members come, change and go as the meta cluster's objects do.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fleet::{Access, Allow, Credentials, Fleet, MEMBER, Origin, account_manifest};
+use fleet::{Access, Allow, Credentials, Fleet, MEMBER, Origin, account_manifest, member_secret};
 use futures_util::FutureExt;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
@@ -13,7 +14,7 @@ use muster_tests::runner::Case;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::kit::{authority, care, client, eventually, kubeconfig, object, running};
+use crate::kit::{authority, care, client, credentials, eventually, kubeconfig, object, running};
 
 pub fn cases() -> Vec<Case> {
     muster_tests::cases![members: a_secret_is_a_member_for_as_long_as_it_is_there, a_config_map_as_in_the_seed_is_a_member,
@@ -39,7 +40,9 @@ async fn a_secret_is_a_member_for_as_long_as_it_is_there(peer: &Peer) {
     // SYM-9, SC-10
     let (fleet, namespace, _stop) = following(peer).await;
     let secrets: Api<Secret> = Api::namespaced(client(peer), &namespace);
-    secrets.create(&PostParams::default(), &secret("prod", &kubeconfig(peer, peer.port))).await.unwrap();
+    let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+    let imported = member_secret("prod", &credentials(peer, peer.port), Allow::default(), labels);
+    secrets.create(&PostParams::default(), &imported).await.unwrap();
     let member = running(&fleet, "prod").await;
     assert!(member.status().version.unwrap().starts_with("v1."), "{:?}", member.status());
     assert!(member.status().latency.is_some());

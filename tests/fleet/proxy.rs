@@ -17,15 +17,22 @@ pub enum Mode {
 
 pub struct Proxy {
     pub port: u16,
-    mode: watch::Sender<Mode>,
+    mode: watch::Sender<State>,
     accept: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    mode: Mode,
+    /// How often everything was swallowed: connections from before stay dead afterwards, as those a firewall forgot.
+    holes: u32,
 }
 
 impl Proxy {
     pub async fn start(target: u16) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (mode, watching) = watch::channel(Mode::Pass);
+        let (mode, watching) = watch::channel(State { mode: Mode::Pass, holes: 0 });
         let accept = tokio::spawn(async move {
             // The links die with this task's set.
             let mut links = tokio::task::JoinSet::new();
@@ -35,7 +42,10 @@ impl Proxy {
                     let Ok(server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    tokio::join!(pump(from_client, to_server, mode.clone(), false), pump(from_server, to_client, mode, true));
+                    tokio::join!(
+                        pump(from_client, to_server, mode.clone(), false),
+                        pump(from_server, to_client, mode, true)
+                    );
                 });
             }
         });
@@ -43,22 +53,28 @@ impl Proxy {
     }
 
     pub fn set(&self, mode: Mode) {
-        self.mode.send_replace(mode);
+        self.mode.send_modify(|state| {
+            state.holes += u32::from(mode == Mode::Swallow);
+            state.mode = mode;
+        });
     }
 }
 
 async fn pump(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    mode: watch::Receiver<Mode>,
+    state: watch::Receiver<State>,
     drips: bool,
 ) {
+    let born = state.borrow().holes;
+    let mut dead = false;
     let mut buffer = vec![0; 16 << 10];
     while let Ok(read) = from.read(&mut buffer).await {
-        let now = *mode.borrow();
-        match now {
+        let now = *state.borrow();
+        dead |= now.holes != born || now.mode == Mode::Swallow;
+        match now.mode {
             _ if read == 0 => break,
-            Mode::Swallow => continue,
+            _ if dead => continue,
             Mode::Drip if drips => {
                 for byte in &buffer[..read] {
                     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -74,8 +90,8 @@ async fn pump(
             }
         }
     }
-    // A swallowed connection is half open: nobody is told.
-    if *mode.borrow() == Mode::Swallow {
+    // A dead connection is half open: nobody is told.
+    if dead || state.borrow().holes != born {
         std::future::pending::<()>().await;
     }
 }

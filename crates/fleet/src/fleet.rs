@@ -3,8 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
+    future::Future,
     pin::pin,
     sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 
 use futures_util::{StreamExt, future::join_all};
@@ -20,12 +22,16 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Care, Connection, Declared, Member, Refused,
     sources::{self, Origin, Sources},
+    words,
 };
 
 /// Under which number members of this process stand among the sources.
@@ -46,7 +52,7 @@ struct Inner {
 }
 
 impl Fleet {
-    /// An empty fleet.
+    /// An empty fleet. Members are tasks: to be used within a tokio runtime.
     pub fn new(care: Care) -> Self {
         Fleet(Arc::new(Inner {
             care,
@@ -80,12 +86,18 @@ impl Fleet {
     /// A member of this process. One the meta cluster declares under the same name counts before it.
     pub fn declare(&self, name: &str, labels: BTreeMap<String, String>, connection: Connection) {
         let declared = Declared { name: name.into(), labels, connection };
-        self.change(|sources| sources.put(HERE, Origin::Here(name.to_owned()), Ok(declared)));
+        self.change(|sources| {
+            sources.put(HERE, Origin::Here(name.to_owned()), Ok(declared));
+            BTreeSet::from([name.to_owned()])
+        });
     }
 
     /// Takes back what [`Fleet::declare`] said.
     pub fn withdraw(&self, name: &str) {
-        self.change(|sources| sources.remove(HERE, &Origin::Here(name.to_owned())));
+        self.change(|sources| {
+            sources.remove(HERE, &Origin::Here(name.to_owned()));
+            BTreeSet::from([name.to_owned()])
+        });
     }
 
     /// Follows the meta cluster's Secrets and ConfigMaps, in one namespace or all, until stopped.
@@ -136,12 +148,19 @@ impl Fleet {
                         Event::InitApply(object) => listed.push(declared(&object)),
                         Event::InitDone => {
                             let listed = std::mem::take(&mut listed);
-                            let kept: BTreeSet<Origin> = listed.iter().map(|(origin, _)| origin.clone()).collect();
                             self.change(|sources| {
-                                listed
-                                    .into_iter()
-                                    .for_each(|(origin, declared)| take(sources, found, origin, declared));
-                                sources.retain(found, &kept);
+                                let mut stale = sources.under(found);
+                                let mut names = BTreeSet::new();
+                                for (origin, declared) in listed {
+                                    stale.remove(&origin);
+                                    names.insert(take(sources, found, origin, declared));
+                                }
+                                // What the list did not bring is gone.
+                                for origin in stale {
+                                    sources.remove(found, &origin);
+                                    names.insert(origin.member().to_owned());
+                                }
+                                names
                             });
                             if std::mem::take(&mut first) {
                                 self.0.read.send_modify(|read| *read += 1);
@@ -149,11 +168,14 @@ impl Fleet {
                         }
                         Event::Apply(object) => {
                             let (origin, declared) = declared(&object);
-                            self.change(|sources| take(sources, found, origin, declared));
+                            self.change(|sources| BTreeSet::from([take(sources, found, origin, declared)]));
                         }
                         Event::Delete(object) => {
                             let (origin, _) = declared(&object);
-                            self.change(|sources| sources.remove(found, &origin));
+                            self.change(|sources| {
+                                sources.remove(found, &origin);
+                                BTreeSet::from([origin.member().to_owned()])
+                            });
                         }
                     }
                     false
@@ -168,56 +190,88 @@ impl Fleet {
         }
     }
 
-    /// Changes what is declared, then makes it so.
-    fn change(&self, change: impl FnOnce(&mut Sources)) {
-        let mut sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut sources);
-        let wanted = sources.effective();
-        let mut members = self.members_now();
-        let mut changed = false;
-        members.retain(|name, _| {
-            let stays = wanted.contains_key(name);
-            if !stays {
-                tracing::info!(member = %name, "a member left the fleet");
+    /// Asks every member that `wanted` picks the same, all at once. Whoever has not answered at the deadline is named with the
+    /// reason; nobody waits for it any longer.
+    pub async fn ask<T, F>(
+        &self,
+        wanted: impl Fn(&Member) -> bool,
+        deadline: Duration,
+        question: impl Fn(Arc<Member>) -> F,
+    ) -> Vec<(Arc<Member>, Result<T, String>)>
+    where
+        F: Future<Output = Result<T, kube::Error>>,
+    {
+        let until = Instant::now() + deadline;
+        let asked = self.members().into_iter().filter(|member| wanted(member)).map(|member| {
+            let answer = question(member.clone());
+            async move {
+                let answer = match timeout_at(until, answer).await {
+                    Ok(answer) => answer.map_err(|error| words(&error)),
+                    Err(_) => Err(format!("no answer within {deadline:?}")),
+                };
+                (member, answer)
             }
-            changed |= !stays;
-            stays
         });
-        for (name, declared) in wanted {
-            if let Some(member) = members.get(&name)
-                && member.connection().is_same(&declared.connection)
-            {
-                if *member.labels() != declared.labels {
-                    member.relabel(declared.labels);
-                    changed = true;
-                }
-                continue;
-            }
-            match Member::start(declared, self.0.care) {
-                Ok(member) => {
-                    tracing::info!(member = %name, "a member joined the fleet");
-                    members.insert(name, member);
-                    changed = true;
-                }
-                Err(error) => tracing::error!(member = %name, %error, "no client can be made for this member"),
-            }
+        join_all(asked).await
+    }
+
+    /// Changes what is declared and makes it so for the members whose names the change gives back.
+    fn change(&self, change: impl FnOnce(&mut Sources) -> BTreeSet<String>) {
+        let mut sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for name in change(&mut sources) {
+            changed |= self.settle(&name, sources.effective(&name));
         }
         if changed {
-            *self.0.members.write().unwrap_or_else(PoisonError::into_inner) = members;
             self.0.changed.send_modify(|count| *count += 1);
         }
     }
 
-    fn members_now(&self) -> BTreeMap<Arc<str>, Arc<Member>> {
-        self.0.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Makes one member what it is wanted to be. Says whether anything changed.
+    fn settle(&self, name: &str, wanted: Option<&Declared>) -> bool {
+        let write = || self.0.members.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(wanted) = wanted else {
+            let gone = write().remove(name);
+            if let Some(member) = &gone {
+                tracing::info!(member = name, "a member left the fleet");
+                member.leave();
+            }
+            return gone.is_some();
+        };
+        if let Some(member) = self.member(name)
+            && member.connection().is_same(&wanted.connection)
+        {
+            let new = *member.labels() != wanted.labels;
+            if new {
+                member.relabel(wanted.labels.clone());
+            }
+            return new;
+        }
+        match Member::start(wanted.clone(), self.0.care) {
+            Ok(member) => {
+                tracing::info!(member = name, "a member joined the fleet");
+                let before = write().insert(name.into(), member);
+                if let Some(before) = before {
+                    before.leave();
+                }
+                true
+            }
+            Err(error) => {
+                tracing::error!(member = name, %error, "no client can be made for this member");
+                false
+            }
+        }
     }
 }
 
-fn take(sources: &mut Sources, found: u8, origin: Origin, declared: Result<Declared, Refused>) {
+/// Takes in what an object says. Gives back the name it is about.
+fn take(sources: &mut Sources, found: u8, origin: Origin, declared: Result<Declared, Refused>) -> String {
     if let Err(refused) = &declared {
         tracing::warn!(%origin, %refused, "this object declares a member and cannot be used");
     }
+    let name = origin.member().to_owned();
     sources.put(found, origin, declared);
+    name
 }
 
 fn of_namespace<K>(client: &Client, namespace: Option<&str>) -> Api<K>
@@ -254,8 +308,78 @@ mod tests {
         assert_eq!(a.labels()["zone"], "z");
         assert!(!Arc::ptr_eq(&b, &fleet.member("b").unwrap()), "another way to it is");
         fleet.withdraw("b");
+        let error = b.client().apiserver_version().await.unwrap_err();
+        assert_eq!(words(&error), "b left the fleet, or was declared anew; look it up again");
         let names: Vec<Arc<str>> = fleet.members().iter().map(|member| member.name().clone()).collect();
         assert_eq!(names, ["a".into()]);
         assert_eq!(*changed.borrow(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_are_asked_at_once_and_the_silent_are_named() {
+        // SYM-13
+        let fleet = Fleet::new(Care::default());
+        let well = || testing::client(|_| async { testing::json(200, &serde_json::json!({"gitVersion": "v1"})) });
+        for name in ["a", "c"] {
+            fleet.declare(name, BTreeMap::new(), Connection::through(well()));
+        }
+        fleet.declare("b", BTreeMap::new(), silent());
+        let start = Instant::now();
+        let answers = fleet
+            .ask(
+                |member| &**member.name() != "c",
+                Duration::from_secs(2),
+                |member| async move {
+                    let request = http::Request::get("/version").body(Vec::new()).map_err(kube::Error::HttpError)?;
+                    member.client().request_text(request).await
+                },
+            )
+            .await;
+        assert_eq!(start.elapsed(), Duration::from_secs(2));
+        let said: Vec<(&str, bool)> =
+            answers.iter().map(|(member, answer)| (&**member.name(), answer.is_ok())).collect();
+        assert_eq!(said, [("a", true), ("b", false)]);
+        assert_eq!(answers[1].1.as_ref().unwrap_err(), "no answer within 2s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_later_list_does_not_bring_is_gone() {
+        // SYM-9
+        fn secret(name: &str) -> serde_json::Value {
+            // http://127.0.0.1:1 and t
+            let data = serde_json::json!({"server": "aHR0cDovLzEyNy4wLjAuMTox", "token": "dA=="});
+            serde_json::json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}, "data": data})
+        }
+        let first = Arc::new(Mutex::new(Some(vec![secret("a"), secret("b")])));
+        let meta = testing::client(move |request| {
+            let watch = request.uri().query().unwrap_or_default().contains("watch=true");
+            let secrets = request.uri().path().ends_with("/secrets");
+            let items = if watch || !secrets { None } else { first.lock().unwrap().take() };
+            async move {
+                if watch {
+                    // The history is gone: everything must be listed again.
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                    let gone = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+                        "reason": "Expired", "message": "too old"});
+                    let (sender, answer) = testing::lines();
+                    let _ = sender.send(serde_json::json!({"type": "ERROR", "object": gone}).to_string());
+                    return answer;
+                }
+                let items = items.unwrap_or_else(|| if secrets { vec![secret("b")] } else { Vec::new() });
+                testing::json(200, &serde_json::json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+            }
+        });
+        let fleet = Fleet::new(Care::default());
+        let stop = CancellationToken::new();
+        let (following, token) = (fleet.clone(), stop.clone());
+        let task = tokio::spawn(async move { following.follow(meta, None, token).await });
+        fleet.read().await;
+        assert_eq!(fleet.members().len(), 2);
+        let mut changed = fleet.changed();
+        changed.borrow_and_update();
+        tokio::time::timeout(Duration::from_secs(600), changed.changed()).await.unwrap().unwrap();
+        assert!(fleet.member("a").is_none() && fleet.member("b").is_some());
+        stop.cancel();
+        task.await.unwrap();
     }
 }

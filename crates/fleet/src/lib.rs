@@ -6,17 +6,19 @@
 mod applied;
 mod cache;
 mod credentials;
+mod figures;
 mod fleet;
 mod member;
 mod secret;
 mod sources;
 #[cfg(test)]
 mod testing;
+mod words;
 
 pub use applied::{
     AppliedError, AppliedSet, Cleanup, Cleanups, Conflict, Drift, Id, OWNER, Owner, Policy, Removal, Report, TakeOver,
 };
-pub use cache::{Bytes, Cache, Caches, Change, NotCached, Selection, Subject};
+pub use cache::{Bytes, Cache, Caches, Change, Freshness, Listed, NotCached, Selection, Subject};
 pub use credentials::{Access, Allow, Credentials, Refused, account_manifest};
 pub use fleet::Fleet;
 pub use member::{
@@ -25,4 +27,5 @@ pub use member::{
     health::{Health, Observation, Pace, Rules, State, Transition},
 };
 pub use secret::Secret;
-pub use sources::{ALLOW, MEMBER, Origin};
+pub use sources::{ALLOW, MEMBER, Origin, member_secret};
+pub use words::words;

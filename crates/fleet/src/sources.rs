@@ -4,11 +4,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretObject};
-use kube::ResourceExt;
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret as SecretObject},
+};
+use kube::{ResourceExt, core::ObjectMeta};
 
 use crate::{Allow, Connection, Credentials, Declared, Refused};
 
@@ -50,6 +52,31 @@ impl fmt::Display for Origin {
             Origin::ConfigMap(namespace, name) => write!(f, "ConfigMap {namespace}/{name}"),
             Origin::Here(name) => write!(f, "{name}"),
         }
+    }
+}
+
+/// The Secret that makes a cluster a member: for whoever imports one. What was allowed is written down with it.
+pub fn member_secret(
+    name: &str,
+    credentials: &Credentials,
+    allow: Allow,
+    mut labels: BTreeMap<String, String>,
+) -> SecretObject {
+    labels.insert(MEMBER.to_owned(), "true".to_owned());
+    let words = [(allow.insecure, "insecure"), (allow.system_roots, "system-roots"), (allow.plain_http, "plain-http")];
+    let words: Vec<&str> = words.iter().filter(|(allowed, _)| *allowed).map(|(_, word)| *word).collect();
+    let annotations = (!words.is_empty()).then(|| BTreeMap::from([(ALLOW.to_owned(), words.join(","))]));
+    let kubeconfig = ByteString(credentials.to_kubeconfig(name).reveal().as_bytes().to_vec());
+    SecretObject {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(labels),
+            annotations,
+            ..ObjectMeta::default()
+        },
+        type_: Some(MEMBER.to_owned()),
+        data: Some(BTreeMap::from([("kubeconfig".to_owned(), kubeconfig)])),
+        ..SecretObject::default()
     }
 }
 
@@ -117,10 +144,11 @@ fn declared(
     Ok(Declared { name: name.into(), labels: labels.clone(), connection })
 }
 
-/// Everything declared, by the object that declares it and the selector it was found under (one object may have several).
+/// Everything declared: for each member's name the objects that declare it, and the selector each was found under (one object may be
+/// found under several).
 #[derive(Default)]
 pub(crate) struct Sources {
-    all: BTreeMap<(Origin, u8), Entry>,
+    all: BTreeMap<String, BTreeMap<(Origin, u8), Entry>>,
 }
 
 struct Entry {
@@ -132,7 +160,8 @@ struct Entry {
 
 impl Sources {
     pub(crate) fn put(&mut self, found: u8, origin: Origin, declared: Result<Declared, Refused>) {
-        let entry = self.all.entry((origin, found)).or_insert(Entry { good: None, refused: None });
+        let of_name = self.all.entry(origin.member().to_owned()).or_default();
+        let entry = of_name.entry((origin, found)).or_insert(Entry { good: None, refused: None });
         match declared {
             Ok(declared) => *entry = Entry { good: Some(declared), refused: None },
             // Somebody's slip of the pen must not cut off a member that runs.
@@ -141,43 +170,42 @@ impl Sources {
     }
 
     pub(crate) fn remove(&mut self, found: u8, origin: &Origin) {
-        self.all.remove(&(origin.clone(), found));
-    }
-
-    /// A list brought all there is under a selector: whatever else was found there is gone.
-    pub(crate) fn retain(&mut self, found: u8, kept: &BTreeSet<Origin>) {
-        self.all.retain(|(origin, under), _| *under != found || kept.contains(origin));
-    }
-
-    /// The members there should be, each from the first that declares it.
-    pub(crate) fn effective(&self) -> BTreeMap<Arc<str>, Declared> {
-        let mut members = BTreeMap::new();
-        for declared in self.all.values().filter_map(|entry| entry.good.as_ref()) {
-            members.entry(declared.name.clone()).or_insert_with(|| declared.clone());
+        if let Some(of_name) = self.all.get_mut(origin.member()) {
+            of_name.remove(&(origin.clone(), found));
+            if of_name.is_empty() {
+                self.all.remove(origin.member());
+            }
         }
-        members
+    }
+
+    /// What was found under a selector.
+    pub(crate) fn under(&self, found: u8) -> BTreeSet<Origin> {
+        let all = self.all.values().flat_map(BTreeMap::keys);
+        all.filter(|(_, under)| *under == found).map(|(origin, _)| origin.clone()).collect()
+    }
+
+    /// The member of that name as the first of its objects declares it.
+    pub(crate) fn effective(&self, name: &str) -> Option<&Declared> {
+        self.all.get(name)?.values().find_map(|entry| entry.good.as_ref())
     }
 
     /// What could not be used, and why: for whoever wrote it.
     pub(crate) fn refusals(&self) -> Vec<(Origin, Refused)> {
-        let mut first: BTreeMap<&str, &Origin> = BTreeMap::new();
-        let mut refusals: Vec<(Origin, Refused)> = Vec::new();
-        for ((origin, _), entry) in &self.all {
-            if refusals.last().is_some_and(|(last, _)| last == origin) {
-                continue;
-            }
-            if let Some(refused) = &entry.refused {
-                refusals.push((origin.clone(), refused.clone()));
-            } else if let Some(other) = first.get(origin.member()).filter(|other| **other != origin) {
-                let why = format!("{other} declares this member already");
-                let remedy = "rename or delete one of them".to_owned();
-                refusals.push((origin.clone(), Refused { field: "metadata.name".to_owned(), why, remedy }));
-            }
-            if entry.good.is_some() {
-                first.entry(origin.member()).or_insert(origin);
+        let mut refusals: BTreeMap<Origin, Refused> = BTreeMap::new();
+        for of_name in self.all.values() {
+            let mut first: Option<&Origin> = None;
+            for ((origin, _), entry) in of_name {
+                if let Some(refused) = &entry.refused {
+                    refusals.insert(origin.clone(), refused.clone());
+                } else if let Some(other) = first.filter(|other| *other != origin) {
+                    let why = format!("{other} declares this member already");
+                    let remedy = "rename or delete one of them".to_owned();
+                    refusals.insert(origin.clone(), Refused { field: "metadata.name".to_owned(), why, remedy });
+                }
+                first = first.or(entry.good.is_some().then_some(origin));
             }
         }
-        refusals
+        refusals.into_iter().collect()
     }
 }
 
@@ -233,7 +261,8 @@ mod tests {
             field("a", json!({"token": "t", "server": "https://h"}), "anything"),
             "metadata.annotations[muster.dev/allow]"
         );
-        assert!(from_secret(&secret("a", json!({"token": "t", "server": "https://h"}), "system-roots")).1.is_ok());
+        assert_eq!(field("a", json!({"token": "t", "server": "http://h"}), ""), "data[server]");
+        assert!(from_secret(&secret("a", json!({"token": "t", "server": "http://h"}), "plain-http")).1.is_ok());
         let exec = LOCAL.replace("token: t", "exec: {command: x}");
         assert_eq!(field("a", json!({"kubeconfig": exec}), ""), "data[kubeconfig].users[0].user.exec");
         assert_eq!(field("all", json!({"kubeconfig": LOCAL}), ""), "metadata.name");
@@ -247,12 +276,12 @@ mod tests {
         sources.put(1, map.clone(), declared);
         let (origin, declared) = from_secret(&secret("prod", json!({"kubeconfig": LOCAL}), ""));
         sources.put(0, origin.clone(), declared);
-        assert_eq!(sources.effective()["prod"].labels["zone"], "z");
+        assert_eq!(sources.effective("prod").unwrap().labels["zone"], "z");
         let refusals = sources.refusals();
         assert_eq!(refusals.len(), 1);
         assert_eq!((&refusals[0].0, refusals[0].1.why.as_str()), (&map, "Secret n/prod declares this member already"));
         sources.remove(0, &origin);
-        assert!(sources.effective()["prod"].labels.is_empty());
+        assert!(sources.effective("prod").unwrap().labels.is_empty());
     }
 
     #[test]
@@ -262,7 +291,19 @@ mod tests {
         sources.put(0, origin, declared);
         let (origin, broken) = from_secret(&secret("prod", json!({"kubeconfig": "["}), ""));
         sources.put(0, origin, broken);
-        assert!(sources.effective().contains_key("prod"));
+        assert!(sources.effective("prod").is_some());
         assert_eq!(sources.refusals().len(), 1);
+    }
+
+    #[test]
+    fn an_imported_cluster_is_read_back_as_the_same_member() {
+        // SC-10
+        let allow = Allow { plain_http: true, ..Allow::default() };
+        let credentials = Credentials::from_token("http://h:6443", "", "t", allow).unwrap();
+        let secret = member_secret("prod", &credentials, allow, BTreeMap::from([("zone".to_owned(), "z".to_owned())]));
+        let (origin, declared) = from_secret(&secret);
+        let declared = declared.unwrap();
+        assert_eq!((origin.member(), declared.labels["zone"].as_str()), ("prod", "z"));
+        assert!(declared.connection.is_same(&Connection::Credentials(Box::new(credentials))));
     }
 }

@@ -49,3 +49,8 @@ pub(crate) fn lines() -> (mpsc::UnboundedSender<String>, Answer) {
     });
     (sender, Response::new(StreamBody::new(frames).boxed_unsync()))
 }
+
+/// An answer whose body never comes.
+pub(crate) fn lines_for_ever() -> Answer {
+    Response::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync())
+}

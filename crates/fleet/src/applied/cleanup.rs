@@ -1,8 +1,9 @@
 //! What must still be removed from members that could not be asked: written down in the meta cluster, done when the member is back,
 //! given up only by a person, and that is written down too.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -10,7 +11,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{AppliedError, AppliedSet, Owner, Policy, hex};
@@ -20,8 +21,10 @@ use crate::{Fleet, State};
 const LABEL: &str = "muster.dev/cleanup";
 /// How long a removal may take before it is put off.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often what is put off is tried again.
-const EVERY: Duration = Duration::from_secs(10);
+/// How often what is put off is looked at.
+const EVERY: Duration = Duration::from_secs(5);
+/// Removals at once.
+const AT_ONCE: usize = 64;
 
 /// How a removal ended. Either way the owner's finalizer may go: nothing is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,35 +110,68 @@ impl Cleanups {
     /// Does what was put off as members come back, until stopped. Members do not wait for each other.
     pub async fn run(&self, fleet: Fleet, stop: CancellationToken) {
         let work = async {
+            // The removals under way, by member and owner; one that hangs holds up no other.
+            let mut under_way = BTreeSet::new();
+            let mut tries = FuturesUnordered::new();
+            let mut tick = interval(EVERY);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                match timeout(PATIENCE, self.list()).await {
-                    Ok(Ok(all)) => self.round(&fleet, all).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "the clean-ups cannot be read; trying again"),
-                    Err(_) => tracing::debug!("the clean-ups cannot be read in time; trying again"),
+                tokio::select! {
+                    done = tries.next(), if !tries.is_empty() => {
+                        if let Some(done) = done {
+                            under_way.remove(&done);
+                        }
+                    }
+                    _ = tick.tick() => {
+                        for cleanup in self.due(&fleet).await {
+                            let id = (cleanup.member.clone(), cleanup.owner.clone());
+                            if under_way.len() < AT_ONCE && under_way.insert(id.clone()) {
+                                tries.push(self.one(&fleet, cleanup).map(|()| id));
+                            }
+                        }
+                    }
                 }
-                sleep(EVERY).await;
             }
         };
         stop.run_until_cancelled(work).await;
     }
 
-    /// One try for each whose member can be asked.
-    async fn round(&self, fleet: &Fleet, all: Vec<Cleanup>) {
-        let due = all.into_iter().filter(|cleanup| cleanup.abandoned.is_none());
-        let tries = due.filter_map(|cleanup| {
-            let member = fleet.member(&cleanup.member).filter(|member| member.status().state == State::Running)?;
-            Some(async move {
-                let policy = Policy { delete_containers: cleanup.delete_containers, ..Policy::default() };
-                let set = AppliedSet::new(member.client(), cleanup.owner.clone(), policy);
-                if let Ok(Ok(report)) = timeout(PATIENCE, set.remove()).await
-                    && report.is_done()
-                    && self.forget(&cleanup.member, &cleanup.owner).await.is_ok()
-                {
+    /// What was put off and whose member can be asked.
+    async fn due(&self, fleet: &Fleet) -> Vec<Cleanup> {
+        let all = match timeout(EVERY, self.list()).await {
+            Ok(Ok(all)) => all,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the clean-ups cannot be read; trying again");
+                return Vec::new();
+            }
+            Err(_) => {
+                tracing::debug!("the clean-ups cannot be read in time; trying again");
+                return Vec::new();
+            }
+        };
+        let here = |cleanup: &Cleanup| {
+            let member = fleet.member(&cleanup.member);
+            cleanup.abandoned.is_none() && member.is_some_and(|member| member.status().state == State::Running)
+        };
+        all.into_iter().filter(here).collect()
+    }
+
+    async fn one(&self, fleet: &Fleet, cleanup: Cleanup) {
+        let Some(member) = fleet.member(&cleanup.member) else { return };
+        let policy = Policy { delete_containers: cleanup.delete_containers, ..Policy::default() };
+        let set = AppliedSet::new(member.client(), cleanup.owner.clone(), policy);
+        match timeout(PATIENCE, until_gone(&set)).await {
+            Ok(Ok(())) => {
+                // If it cannot be forgotten, it is done again, which harms nobody.
+                if timeout(EVERY, self.forget(&cleanup.member, &cleanup.owner)).await.is_ok_and(|done| done.is_ok()) {
                     tracing::info!(member = cleanup.member, owner = %cleanup.owner, "what was put off is cleaned up");
                 }
-            })
-        });
-        futures_util::future::join_all(tries).await;
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(member = cleanup.member, owner = %cleanup.owner, %error, "cannot be cleaned up yet");
+            }
+            Err(_) => tracing::debug!(member = cleanup.member, owner = %cleanup.owner, "not gone yet"),
+        }
     }
 
     async fn remember(&self, member: &str, owner: &Owner, policy: Policy) -> Result<(), AppliedError> {

@@ -30,14 +30,23 @@ impl Id {
     pub fn of(object: &DynamicObject) -> Option<Id> {
         let types = object.types.as_ref()?;
         let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-        let whole = [version, &types.kind, object.metadata.name.as_deref()?].iter().all(|part| !part.is_empty());
-        whole.then(|| Id {
+        let id = Id {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: types.kind.clone(),
             namespace: object.metadata.namespace.clone().filter(|namespace| !namespace.is_empty()),
-            name: object.metadata.name.clone().unwrap_or_default(),
-        })
+            name: object.metadata.name.clone()?,
+        };
+        id.is_whole().then_some(id)
+    }
+
+    /// Whether every part is there and none can lead a path elsewhere.
+    fn is_whole(&self) -> bool {
+        let plain = |text: &str| {
+            !text.contains(['/', '%', '?', '#']) && !text.contains(char::is_control) && !matches!(text, "." | "..")
+        };
+        let mut parts = [&self.version, &self.kind, &self.name].into_iter().chain(&self.namespace);
+        parts.all(|part| !part.is_empty() && plain(part)) && plain(&self.group)
     }
 
     pub(crate) fn gvk(&self) -> GroupVersionKind {
@@ -84,8 +93,8 @@ impl Id {
         let (group, version, kind) = (parts.next()?, parts.next()?, parts.next()?);
         let namespace = Some(parts.next()?).filter(|namespace| !namespace.is_empty());
         let name = parts.next()?;
-        let whole = !version.is_empty() && !kind.is_empty() && !name.is_empty();
-        whole.then_some(Id { group, version, kind, namespace, name })
+        let id = Id { group, version, kind, namespace, name };
+        id.is_whole().then_some(id)
     }
 }
 
@@ -132,7 +141,16 @@ mod tests {
         ] {
             assert_eq!(Id::parse(line).unwrap().line(), line);
         }
-        for wrong in ["", "a", "/v1/ConfigMap/n/", "///n/a", "/v1/ConfigMap/n"] {
+        for wrong in [
+            "",
+            "a",
+            "/v1/ConfigMap/n/",
+            "///n/a",
+            "/v1/ConfigMap/n",
+            "/v1/ConfigMap/n/..",
+            "/v1/ConfigMap/n/a/../b",
+            "/v1/C/n/a?x",
+        ] {
             assert_eq!(Id::parse(wrong), None, "{wrong}");
         }
     }

@@ -17,32 +17,56 @@ const SERVED_WITHIN: Duration = Duration::from_secs(15);
 pub(super) struct Kinds {
     client: Client,
     /// `None`: the member does not serve it.
-    known: HashMap<GroupVersionKind, Option<(ApiResource, bool)>>,
+    known: HashMap<GroupVersionKind, Option<Place>>,
+    /// By group and kind, in whatever version is served.
+    any: HashMap<(String, String), Option<Place>>,
 }
+
+/// Where a kind is served, and whether it has namespaces.
+type Place = (ApiResource, bool);
 
 impl Kinds {
     pub(super) fn new(client: &Client) -> Self {
-        Kinds { client: client.clone(), known: HashMap::new() }
+        Kinds { client: client.clone(), known: HashMap::new(), any: HashMap::new() }
     }
 
-    /// How to speak to the object; `None` if the member does not serve its kind.
+    /// How to speak to the object in its version; `None` if the member does not serve that.
     pub(super) async fn api(&mut self, id: &Id) -> Result<Option<Api<DynamicObject>>, AppliedError> {
         let gvk = id.gvk();
         if !self.known.contains_key(&gvk) {
-            let found = match discovery::pinned_kind(&self.client, &gvk).await {
-                Ok((resource, capabilities)) => Some((resource, capabilities.scope == Scope::Namespaced)),
-                Err(kube::Error::Api(status)) if status.code == 404 => None,
-                Err(kube::Error::Discovery(_)) => None,
-                Err(error) => return Err(error.into()),
-            };
+            let found = served(discovery::pinned_kind(&self.client, &gvk).await)?;
+            let found = found.map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced));
             self.known.insert(gvk.clone(), found);
         }
         let found = self.known.get(&gvk).and_then(Option::as_ref);
-        Ok(found.map(|(resource, namespaced)| match &id.namespace {
+        Ok(found.map(|place| self.speak(place, id)))
+    }
+
+    /// The same in any version: an object does not go away when the version it was made in does.
+    pub(super) async fn any(&mut self, id: &Id) -> Result<Option<Api<DynamicObject>>, AppliedError> {
+        if let Some(api) = self.api(id).await? {
+            return Ok(Some(api));
+        }
+        let key = (id.group.clone(), id.kind.clone());
+        if !self.any.contains_key(&key) {
+            let group = served(discovery::group(&self.client, &id.group).await)?;
+            let found = group.and_then(|group| {
+                let mut all = group.versions().flat_map(|version| group.versioned_resources(version));
+                all.find(|(resource, _)| resource.kind == id.kind)
+            });
+            let found = found.map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced));
+            self.any.insert(key.clone(), found);
+        }
+        let found = self.any.get(&key).and_then(Option::as_ref);
+        Ok(found.map(|place| self.speak(place, id)))
+    }
+
+    fn speak(&self, (resource, namespaced): &Place, id: &Id) -> Api<DynamicObject> {
+        match &id.namespace {
             Some(namespace) if *namespaced => Api::namespaced_with(self.client.clone(), namespace, resource),
             None if *namespaced => Api::default_namespaced_with(self.client.clone(), resource),
             _ => Api::all_with(self.client.clone(), resource),
-        }))
+        }
     }
 
     /// The same for an object to be made: a definition applied a moment ago may take one to be served.
@@ -63,5 +87,15 @@ impl Kinds {
     /// Whether the kind has namespaces, if it is served.
     pub(super) fn is_namespaced(&self, id: &Id) -> Option<bool> {
         self.known.get(&id.gvk())?.as_ref().map(|(_, namespaced)| *namespaced)
+    }
+}
+
+/// What was found, or that there is nothing to find; an answer that could not be had is an error, never a "no".
+fn served<T>(found: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }

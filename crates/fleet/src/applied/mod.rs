@@ -68,8 +68,13 @@ fn hex(text: &str, bytes: usize) -> String {
 /// Why a set could not be applied or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum AppliedError {
+    /// Nothing is wished for, which would delete everything.
+    #[error("the set is empty, which would delete everything the owner has; if that is meant, remove it")]
+    Empty,
     /// A wish is no object.
-    #[error("object {0} of the set has no apiVersion, kind or name; give all three")]
+    #[error(
+        "object {0} of the set has no usable apiVersion, kind, namespace or name; give them as Kubernetes spells them"
+    )]
     NoObject(usize),
     /// The same object twice.
     #[error("{0} stands twice in the set; leave one out")]
@@ -80,8 +85,8 @@ pub enum AppliedError {
     /// Too many for one inventory.
     #[error("the set has {0} objects; more than {1} do not fit an inventory: split it")]
     TooMany(usize, usize),
-    /// The inventory was written by somebody else in the meantime.
-    #[error("the inventory on the member was changed meanwhile; try again")]
+    /// Somebody else wrote the same in the meantime.
+    #[error("somebody else changed the inventory or an object on the member meanwhile; try again")]
     Crossed,
     /// The inventory cannot be understood, and guessing could delete the wrong thing.
     #[error("the inventory {0} on the member cannot be read ({1}); restore it, or delete it to let its objects go")]

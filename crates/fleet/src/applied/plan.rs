@@ -109,9 +109,12 @@ pub(crate) fn plan(
             }
         }
     }
+    // One object may be known by two names (an Ingress by two groups): it does not leave while one of them is wanted.
+    let kept: BTreeSet<&str> = wanted.iter().filter_map(|id| live.get(id)).map(|found| found.uid.as_str()).collect();
     let mut leave = Vec::new();
     for id in inventory.difference(wanted) {
-        let Some(found) = live.get(id).filter(|found| found.owner.as_deref() == Some(owner)) else { continue };
+        let ours = |found: &&Live| found.owner.as_deref() == Some(owner) && !kept.contains(found.uid.as_str());
+        let Some(found) = live.get(id).filter(ours) else { continue };
         if id.is_container() && !policy.delete_containers && !found.going {
             leave.push(Action::Release(id.clone(), found.uid.clone()));
             continue;

@@ -230,3 +230,13 @@ fn an_object_without_our_label_is_neither_changed_nor_deleted() {
     let plan = world.plan(&wanted, 2, Policy::default());
     assert_eq!(plan.conflicts[&id(1)], Conflict::Exists);
 }
+
+#[test]
+fn an_object_known_by_another_name_is_not_deleted_when_it_is_renamed() {
+    let of = |group: &str| Id { group: group.to_owned(), kind: "Ingress".to_owned(), ..id(1) };
+    let live = Live { uid: "7".to_owned(), owner: Some(OURS.to_owned()), differs: false, going: false };
+    let both = BTreeMap::from([(of("extensions"), live.clone()), (of("networking.k8s.io"), live)]);
+    let (before, wanted) = (BTreeSet::from([of("extensions")]), BTreeSet::from([of("networking.k8s.io")]));
+    let plan = plan(OURS, &before, &wanted, &both, Policy::default());
+    assert_eq!(plan.actions, [Action::Record(wanted)]);
+}

@@ -64,6 +64,13 @@ type Found = BTreeMap<Id, DynamicObject>;
 impl AppliedSet {
     /// Makes the member hold exactly these objects for the owner: the missing are made, the changed set right, the others deleted.
     pub async fn apply(&self, objects: Vec<DynamicObject>) -> Result<Report, AppliedError> {
+        if objects.is_empty() {
+            return Err(AppliedError::Empty);
+        }
+        self.make_so(objects).await
+    }
+
+    async fn make_so(&self, objects: Vec<DynamicObject>) -> Result<Report, AppliedError> {
         let mut kinds = Kinds::new(&self.client);
         let wishes = self.wishes(objects, &mut kinds).await?;
         let mut inventory = Inventory::read(&self.client, &self.owner).await?;
@@ -77,7 +84,7 @@ impl AppliedSet {
 
     /// Deletes everything the owner has on the member. Done when the report says so; until then, ask again.
     pub async fn remove(&self) -> Result<Report, AppliedError> {
-        self.apply(Vec::new()).await
+        self.make_so(Vec::new()).await
     }
 
     /// What on the member is not as wished, without changing anything.
@@ -144,7 +151,7 @@ impl AppliedSet {
     async fn find(&self, ids: &BTreeSet<Id>, kinds: &mut Kinds) -> Result<Found, AppliedError> {
         let mut asked: Vec<(Id, Api<DynamicObject>)> = Vec::new();
         for id in ids {
-            if let Some(api) = kinds.api(id).await? {
+            if let Some(api) = kinds.any(id).await? {
                 asked.push((id.clone(), api));
             }
         }
@@ -192,9 +199,12 @@ impl AppliedSet {
         kinds: &mut Kinds,
     ) -> Result<Report, AppliedError> {
         let mut report = Report { conflicts: plan.conflicts, leaving: plan.leaving, ..Report::default() };
+        let mut changed = false;
         let defines = wishes.keys().any(|id| id.kind == "CustomResourceDefinition");
         for action in plan.actions {
             match action {
+                // What could not be let go of must not be forgotten.
+                Action::Record(_) if changed => {}
                 Action::Record(ids) => inventory.write(ids).await?,
                 Action::Apply(id, uid) => {
                     let Some(wish) = wishes.get(&id) else { continue };
@@ -203,16 +213,21 @@ impl AppliedSet {
                     report.applied.push(id);
                 }
                 Action::Release(id, uid) => {
+                    let Some(api) = kinds.any(&id).await? else { continue };
                     let version = found.get(&id).and_then(ResourceExt::resource_version);
                     let patch = json!({"metadata": {"uid": uid, "resourceVersion": version,
                         "labels": {OWNER: null}, "annotations": {APPLIED: null}}});
-                    let api = kinds.served(&id, false).await?;
-                    let patched = api.patch(&id.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-                    gone_is_fine(patched.map(|_| ())).map_err(failed("let go of", &id))?;
-                    report.released.push(id);
+                    match api.patch(&id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                        // It changed under our hands: it stays in the inventory, and the next run looks again.
+                        Err(kube::Error::Api(status)) if status.code == 409 => changed = true,
+                        patched => {
+                            gone_is_fine(patched.map(|_| ())).map_err(failed("let go of", &id))?;
+                            report.released.push(id);
+                        }
+                    }
                 }
                 Action::Delete(id, uid) => {
-                    let api = kinds.served(&id, false).await?;
+                    let Some(api) = kinds.any(&id).await? else { continue };
                     let version = found.get(&id).and_then(ResourceExt::resource_version);
                     // The version too: the label was ours in this one.
                     let only = Preconditions { uid: Some(uid), resource_version: version };
@@ -231,6 +246,9 @@ impl AppliedSet {
                     }
                 }
             }
+        }
+        if changed {
+            return Err(AppliedError::Crossed);
         }
         Ok(report)
     }

@@ -7,21 +7,22 @@ use http::Request;
 use kube::Client;
 use runtime::Key;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Cache, Phase, Subject, store::compact};
+use crate::CallError;
 
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 /// The member ends a watch after this long,
 const WATCH_FOR: Duration = Duration::from_secs(290);
 /// and one on which nothing came for longer is dead.
 const SILENCE: Duration = Duration::from_secs(305);
 /// No object is larger; a line without end must not fill the memory.
 const LONGEST_LINE: usize = 8 << 20;
-/// Between tries, doubled up to the longest.
+/// Between tries, doubled up to the longest: a try at a member that is away costs nothing, its gate is shut.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct Reader {
     client: Client,
@@ -32,6 +33,14 @@ pub(super) struct Reader {
     /// Where to go on; `None` when everything must be read.
     version: Option<String>,
     member: String,
+    /// Whether the objects are secret.
+    secret: bool,
+    /// Objects asked for at once; fewer when they are so large that an answer would be.
+    page: usize,
+}
+
+pub(super) fn is_too_large(error: &kube::Error) -> bool {
+    matches!(CallError::of(error), Some(CallError::TooLarge { .. }))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,18 +72,19 @@ impl Ended {
     }
 }
 
+/// Items are read one by one: a tree of a whole page would be many times its text.
 #[derive(Deserialize)]
-struct Page {
-    metadata: PageMeta,
-    #[serde(default)]
-    items: Option<Vec<Value>>,
+pub(super) struct Page<'a> {
+    pub metadata: PageMeta,
+    #[serde(borrow, default)]
+    pub items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PageMeta {
+pub(super) struct PageMeta {
     resource_version: Option<String>,
-    r#continue: Option<String>,
+    pub r#continue: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +96,8 @@ struct Event {
 impl Reader {
     pub(super) fn new(member: &str, client: Client, subject: &Subject, cache: Weak<Cache>) -> Self {
         let (path, selector) = (subject.path(), subject.selector.clone());
-        Reader { client, path, selector, cache, version: None, member: member.to_owned() }
+        let secret = subject.is_secret();
+        Reader { client, path, selector, cache, version: None, member: member.to_owned(), secret, page: PAGE }
     }
 
     pub(super) async fn run(mut self) {
@@ -105,6 +116,7 @@ impl Reader {
                 Ok(()) => {}
                 Err(Ended::Over) => return,
                 Err(ended) if ended.is_gone() => self.version = None,
+                Err(Ended::Api(error)) if self.page > 1 && is_too_large(&error) => self.page = (self.page / 4).max(1),
                 Err(ended) => {
                     // Said once per outage: an unreachable member is in the log already.
                     if !std::mem::replace(&mut said, true) {
@@ -129,19 +141,19 @@ impl Reader {
         let mut next: Option<String> = None;
         loop {
             let request = self.request(|query| {
-                query.append_pair("limit", &PAGE.to_string());
+                query.append_pair("limit", &self.page.to_string());
                 if let Some(next) = &next {
                     query.append_pair("continue", next);
                 }
             })?;
             // Deadline and size are the gate's.
             let body = self.client.request_text(request).await?;
-            let page: Page = serde_json::from_str(&body).map_err(|_| Ended::Garbled)?;
-            drop(body);
+            let page: Page<'_> = serde_json::from_str(&body).map_err(|_| Ended::Garbled)?;
             let cache = self.cache.upgrade().ok_or(Ended::Over)?;
             let stale = stale.get_or_insert_with(|| cache.known());
             for object in page.items.unwrap_or_default() {
-                let Some((key, _, bytes)) = compact(object) else { continue };
+                let Ok(object) = serde_json::from_str::<Value>(object.get()) else { continue };
+                let Some((key, _, bytes)) = compact(object, self.secret) else { continue };
                 stale.remove(&key);
                 if !cache.put(key, bytes) {
                     return Err(self.too_large());
@@ -186,7 +198,7 @@ impl Reader {
                 self.advance(event.object["metadata"]["resourceVersion"].as_str());
                 continue;
             }
-            let Some((key, version, bytes)) = compact(event.object) else { continue };
+            let Some((key, version, bytes)) = compact(event.object, self.secret) else { continue };
             if event.r#type == "DELETED" {
                 cache.remove(&key);
             } else if !cache.put(key, bytes) {
@@ -215,7 +227,7 @@ impl Reader {
         &self,
         add: impl FnOnce(&mut form_urlencoded::Serializer<'_, String>),
     ) -> Result<Request<Vec<u8>>, Ended> {
-        let mut query = form_urlencoded::Serializer::new(format!("{}?", self.path));
+        let mut query = form_urlencoded::Serializer::for_suffix(format!("{}?", self.path), self.path.len() + 1);
         if let Some(selector) = &self.selector {
             query.append_pair("labelSelector", selector);
         }

@@ -1,6 +1,7 @@
 //! What is kept of a member in memory: only the kinds somebody asks for, for as long as somebody does, and never more than the
 //! member may take.
 
+mod direct;
 mod follow;
 mod store;
 
@@ -14,6 +15,7 @@ use std::{
 };
 
 use kube::Client;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use runtime::Key;
 use tokio::{
     sync::{broadcast, watch},
@@ -26,6 +28,10 @@ pub use self::store::{Bytes, Selection};
 
 /// How long a kind is followed after the last question about it.
 const IDLE: Duration = Duration::from_secs(300);
+/// How long what was too large is not tried again.
+const TOO_LARGE_FOR: Duration = Duration::from_secs(600);
+/// More than this is not listed past the memory.
+const LARGEST_LIST: usize = 64 << 20;
 /// Changes a slow listener may be behind; beyond, it must read again.
 const BEHIND: usize = 256;
 
@@ -65,13 +71,28 @@ impl Subject {
         self
     }
 
+    /// Whether its objects hold what must not lie about in memory.
+    fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.plural == "secrets"
+    }
+
     /// Its collection's path.
     fn path(&self) -> String {
-        let api = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        let (version, plural) = (segment(&self.version), segment(&self.plural));
+        let api = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", segment(&self.group)) };
         match &self.namespace {
-            Some(namespace) => format!("{api}/{}/namespaces/{namespace}/{}", self.version, self.plural),
-            None => format!("{api}/{}/{}", self.version, self.plural),
+            Some(namespace) => format!("{api}/{version}/namespaces/{}/{plural}", segment(namespace)),
+            None => format!("{api}/{version}/{plural}"),
         }
+    }
+}
+
+/// One segment of a path, whatever it holds: it can lead nowhere else.
+fn segment(text: &str) -> String {
+    const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+    match text {
+        "." | ".." => text.replace('.', "%2E"),
+        _ => utf8_percent_encode(text, &PLAIN).to_string(),
     }
 }
 
@@ -84,6 +105,26 @@ pub enum NotCached {
     /// More than the member may take of our memory.
     #[error("there is too much of it to be kept in memory")]
     TooLarge,
+}
+
+/// Objects, and how fresh they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The objects, without an order.
+    pub objects: Vec<(Key, Bytes)>,
+    /// How fresh they are.
+    pub freshness: Freshness,
+}
+
+/// How fresh objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// From memory, which the member keeps up to date.
+    Live,
+    /// From memory, as they were when the member was last heard.
+    Stale,
+    /// From the member itself, just now.
+    Direct,
 }
 
 /// Something happened to an object of a cache.
@@ -244,6 +285,7 @@ struct Inner {
 
 struct Running {
     cache: Arc<Cache>,
+    since: Instant,
     asked: Instant,
 }
 
@@ -265,7 +307,9 @@ impl Caches {
     /// The objects of `subject`, followed from now on if they are not yet. Never waits; see [`Cache::ready`].
     pub fn open(&self, subject: &Subject) -> Arc<Cache> {
         let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = running.get_mut(subject) {
+        if let Some(running) = running.get_mut(subject)
+            && !(*running.cache.phase.borrow() == Phase::TooLarge && running.since.elapsed() >= TOO_LARGE_FOR)
+        {
             running.asked = Instant::now();
             return running.cache.clone();
         }
@@ -279,11 +323,41 @@ impl Caches {
         let reader = follow::Reader::new(&self.0.member, self.0.client.clone(), subject, Arc::downgrade(&cache));
         let task = tokio::spawn(reader.run()).abort_handle();
         *cache.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        running.insert(subject.clone(), Running { cache: cache.clone(), asked: Instant::now() });
+        let now = Instant::now();
+        running.insert(subject.clone(), Running { cache: cache.clone(), since: now, asked: now });
         drop(running);
         let mut sweeper = self.0.sweeper.lock().unwrap_or_else(PoisonError::into_inner);
         sweeper.get_or_insert_with(|| tokio::spawn(sweep(Arc::downgrade(&self.0))).abort_handle());
         cache
+    }
+
+    /// The selected objects: from memory if everything is there within `patience`, otherwise from the member itself.
+    pub async fn list(
+        &self,
+        subject: &Subject,
+        selection: &Selection,
+        patience: Duration,
+    ) -> Result<Listed, kube::Error> {
+        let cache = self.open(subject);
+        if cache.ready(patience).await.is_ok()
+            && let Ok(objects) = cache.select(selection)
+        {
+            let freshness = if cache.is_fresh() { Freshness::Live } else { Freshness::Stale };
+            return Ok(Listed { objects, freshness });
+        }
+        let objects = direct::list(&self.0.member, &self.0.client, subject, selection, LARGEST_LIST).await?;
+        Ok(Listed { objects, freshness: Freshness::Direct })
+    }
+
+    /// Drops all of them; what was handed out stays as it was and is no longer followed.
+    pub(crate) fn close(&self) {
+        let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, running) in running.drain() {
+            if let Some(task) = running.cache.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                task.abort();
+            }
+            running.cache.fresh(false);
+        }
     }
 
     /// How much memory they take.

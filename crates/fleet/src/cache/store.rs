@@ -1,7 +1,8 @@
 //! Objects as their bytes, found by key or by label. Pure.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -14,16 +15,22 @@ const OVERHEAD: usize = 200;
 /// What nobody reads here, and is often half of an object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// One object as JSON, without `managedFields` and what kubectl last applied.
+/// One object as JSON, without what is the same for all of its kind (`apiVersion`, `kind`), without `managedFields` and what kubectl
+/// last applied, and if it is a Secret without its values.
 pub type Bytes = Arc<[u8]>;
 
 #[derive(Default)]
 pub(crate) struct Store {
     objects: BTreeMap<Key, Bytes>,
-    /// Label values of the indexed labels, in the order of `labels`.
-    index: HashMap<(usize, Box<str>), HashSet<Key>>,
-    labels: Box<[String]>,
+    /// One per indexed label.
+    indexes: Box<[Index]>,
     size: usize,
+}
+
+/// The objects by the value of one label.
+struct Index {
+    label: String,
+    values: HashMap<Box<str>, BTreeMap<Key, Bytes>>,
 }
 
 /// Which objects of a cache.
@@ -44,12 +51,13 @@ struct Head<'a> {
 #[derive(Deserialize)]
 struct HeadMeta<'a> {
     #[serde(borrow, default)]
-    labels: Option<BTreeMap<std::borrow::Cow<'a, str>, std::borrow::Cow<'a, str>>>,
+    labels: Option<Labels<'a>>,
 }
 
 impl Store {
     pub(crate) fn new(labels: &[String]) -> Self {
-        Store { labels: labels.into(), ..Store::default() }
+        let indexes = labels.iter().map(|label| Index { label: label.clone(), values: HashMap::new() });
+        Store { indexes: indexes.collect(), ..Store::default() }
     }
 
     /// How much memory it takes, nearly.
@@ -71,9 +79,12 @@ impl Store {
 
     pub(crate) fn put(&mut self, key: Key, bytes: Bytes) {
         self.remove(&key);
-        for (at, label) in self.labels.iter().enumerate() {
-            if let Some(value) = label_of(&bytes, label) {
-                self.index.entry((at, value.into())).or_default().insert(key.clone());
+        {
+            let labels = labels_of(&bytes);
+            for index in &mut self.indexes {
+                if let Some(value) = labels.get(index.label.as_str()) {
+                    index.values.entry(Box::from(&**value)).or_default().insert(key.clone(), bytes.clone());
+                }
             }
         }
         self.size += cost(&key, &bytes);
@@ -83,38 +94,45 @@ impl Store {
     pub(crate) fn remove(&mut self, key: &Key) -> bool {
         let Some(bytes) = self.objects.remove(key) else { return false };
         self.size -= cost(key, &bytes);
-        for (at, label) in self.labels.iter().enumerate() {
-            let Some(value) = label_of(&bytes, label) else { continue };
-            let place = (at, Box::from(value));
-            if let Some(keys) = self.index.get_mut(&place) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.index.remove(&place);
+        let labels = labels_of(&bytes);
+        for index in &mut self.indexes {
+            let Some(value) = labels.get(index.label.as_str()) else { continue };
+            if let Some(found) = index.values.get_mut(&**value) {
+                found.remove(key);
+                if found.is_empty() {
+                    index.values.remove(&**value);
                 }
             }
         }
         true
     }
 
-    /// The selected objects, in the order of their keys unless found by the index.
+    /// The selected objects, in the order of their keys. Labels that are indexed cost nothing but a look-up; for others the objects
+    /// must be read.
     pub(crate) fn select(&self, selection: &Selection) -> Vec<(Key, Bytes)> {
-        let wanted = |(key, bytes): &(&Key, &Bytes)| {
-            let here = selection.namespace.as_deref();
-            (here.is_none() || here == key.namespace.as_deref()) && has_labels(bytes, &selection.labels)
-        };
-        let cloned = |(key, bytes): (&Key, &Bytes)| (key.clone(), bytes.clone());
-        let indexed = self.labels.iter().enumerate().find_map(|(at, label)| {
-            let value = selection.labels.get(label)?;
-            Some(self.index.get(&(at, value.as_str().into())))
-        });
-        match indexed {
-            Some(Some(keys)) => {
-                let found = keys.iter().filter_map(|key| self.objects.get_key_value(key));
-                found.filter(wanted).map(cloned).collect()
+        let mut found: Vec<&BTreeMap<Key, Bytes>> = Vec::new();
+        let mut read: Vec<(&str, &str)> = Vec::new();
+        for (label, value) in &selection.labels {
+            match self.indexes.iter().find(|index| index.label == *label) {
+                Some(index) => match index.values.get(value.as_str()) {
+                    Some(objects) => found.push(objects),
+                    None => return Vec::new(),
+                },
+                None => read.push((label.as_str(), value.as_str())),
             }
-            Some(None) => Vec::new(),
-            None => self.objects.iter().filter(wanted).map(cloned).collect(),
         }
+        found.sort_by_key(|objects| objects.len());
+        let (first, others) = match found.split_first() {
+            Some((first, others)) => (*first, others),
+            None => (&self.objects, [].as_slice()),
+        };
+        let here = selection.namespace.as_deref();
+        let wanted = |(key, bytes): &(&Key, &Bytes)| {
+            (here.is_none() || here == key.namespace.as_deref())
+                && others.iter().all(|objects| objects.contains_key(*key))
+                && has_labels(bytes, &read)
+        };
+        first.iter().filter(wanted).map(|(key, bytes)| (key.clone(), bytes.clone())).collect()
     }
 }
 
@@ -122,23 +140,34 @@ fn cost(key: &Key, bytes: &Bytes) -> usize {
     bytes.len() + key.name.len() + key.namespace.as_ref().map_or(0, |namespace| namespace.len()) + OVERHEAD
 }
 
-fn label_of(bytes: &[u8], label: &str) -> Option<String> {
-    let head: Head<'_> = serde_json::from_slice(bytes).ok()?;
-    head.metadata.labels?.get(label).map(|value| value.clone().into_owned())
+type Labels<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+
+fn labels_of(bytes: &[u8]) -> Labels<'_> {
+    let head: Option<Head<'_>> = serde_json::from_slice(bytes).ok();
+    head.and_then(|head| head.metadata.labels).unwrap_or_default()
 }
 
-fn has_labels(bytes: &[u8], wanted: &BTreeMap<String, String>) -> bool {
+fn has_labels(bytes: &[u8], wanted: &[(&str, &str)]) -> bool {
     if wanted.is_empty() {
         return true;
     }
-    let Ok(head) = serde_json::from_slice::<Head<'_>>(bytes) else { return false };
-    let labels = head.metadata.labels.unwrap_or_default();
-    wanted.iter().all(|(name, value)| labels.get(name.as_str()).is_some_and(|has| has == value))
+    let labels = labels_of(bytes);
+    wanted.iter().all(|(name, value)| labels.get(*name).is_some_and(|has| has == value))
 }
 
-/// Key, version and bytes of an object as it arrived; `None` if it is none.
-pub(crate) fn compact(mut object: Value) -> Option<(Key, String, Bytes)> {
-    let meta = object.get_mut("metadata")?.as_object_mut()?;
+/// Key, version and bytes of an object as it arrived; `None` if it is none. Of a secret one only the names of its values are kept.
+pub(crate) fn compact(mut object: Value, secret: bool) -> Option<(Key, String, Bytes)> {
+    let whole = object.as_object_mut()?;
+    whole.remove("kind");
+    whole.remove("apiVersion");
+    if secret {
+        for name in ["data", "stringData"] {
+            if let Some(Value::Object(values)) = whole.get_mut(name) {
+                values.values_mut().for_each(|value| *value = Value::Null);
+            }
+        }
+    }
+    let meta = whole.get_mut("metadata")?.as_object_mut()?;
     meta.remove("managedFields");
     if let Some(annotations) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
@@ -158,7 +187,7 @@ mod tests {
     fn pod(namespace: &str, name: &str, app: &str) -> (Key, Bytes) {
         let object = json!({"metadata": {"name": name, "namespace": namespace, "labels": {"app": app, "tier": "web"},
             "managedFields": [{"manager": "x".repeat(1000)}], "annotations": {LAST_APPLIED: "y".repeat(1000), "a": "b"}}});
-        let (key, _, bytes) = compact(object).unwrap();
+        let (key, _, bytes) = compact(object, false).unwrap();
         (key, bytes)
     }
 
@@ -171,17 +200,28 @@ mod tests {
         let (_, bytes) = pod("n", "a", "x");
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         assert!(bytes.len() < 200 && text.contains("\"a\":\"b\""), "{text}");
-        assert_eq!(compact(json!({"metadata": {}})), None);
-        assert_eq!(compact(json!("x")), None);
+        assert_eq!(compact(json!({"metadata": {}}), false), None);
+        assert_eq!(compact(json!("x"), false), None);
+    }
+
+    #[test]
+    fn the_values_of_secrets_are_in_no_cache() {
+        // B-17
+        let object = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s", "namespace": "n",
+            "annotations": {LAST_APPLIED: "canary"}}, "data": {"password": "canary"}, "stringData": {"token": "canary"}});
+        let (_, _, bytes) = compact(object, true).unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(!text.contains("canary") && text.contains("password"), "{text}");
     }
 
     #[test]
     fn a_selection_by_an_indexed_label_finds_what_one_without_finds() {
         // SYM-13
-        let (mut indexed, mut plain) = (store(&["app"]), store(&[]));
+        let (mut indexed, mut twice, mut plain) = (store(&["app"]), store(&["app", "tier"]), store(&[]));
         for (namespace, name, app) in [("n", "a", "x"), ("n", "b", "y"), ("m", "c", "x"), ("n", "a", "y")] {
             let (key, bytes) = pod(namespace, name, app);
             indexed.put(key.clone(), bytes.clone());
+            twice.put(key.clone(), bytes.clone());
             plain.put(key, bytes);
         }
         let selection = |namespace: Option<&str>, labels: &[(&str, &str)]| Selection {
@@ -195,7 +235,7 @@ mod tests {
             (selection(Some("n"), &[]), vec!["n/a", "n/b"]),
             (selection(None, &[("app", "nobody")]), vec![]),
         ] {
-            for store in [&indexed, &plain] {
+            for store in [&indexed, &twice, &plain] {
                 let mut found: Vec<String> = store.select(&selection).iter().map(|(key, _)| key.to_string()).collect();
                 found.sort();
                 assert_eq!(found, names, "{selection:?}");
@@ -218,7 +258,7 @@ mod tests {
             for key in store.keys().cloned().collect::<Vec<_>>() {
                 store.remove(&key);
             }
-            prop_assert_eq!((store.size(), store.index.len()), (0, 0));
+            prop_assert_eq!((store.size(), store.indexes[0].values.len()), (0, 0));
         }
     }
 }

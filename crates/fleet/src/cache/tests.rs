@@ -8,7 +8,11 @@ use std::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{self, Answer};
+use crate::{
+    Limits,
+    member::guard::Gate,
+    testing::{self, Answer},
+};
 
 /// Answers requests in turn; a request beyond the script waits for ever.
 fn scripted(answers: Vec<Answer>) -> (Client, Arc<StdMutex<Vec<String>>>) {
@@ -175,7 +179,60 @@ fn a_pod_as_servers_send_it_takes_less_than_5_kilobytes() {
         "status": {"phase": "Running", "podIP": "10.1.2.3", "hostIP": "10.0.0.17", "startTime": "2026-01-01T00:00:00Z",
             "conditions": conditions, "containerStatuses": statuses}});
     let mut store = store::Store::new(&["app".to_owned()]);
-    let (key, _, bytes) = store::compact(pod).unwrap();
+    let (key, _, bytes) = store::compact(pod, false).unwrap();
     store.put(key, bytes);
     assert!(store.size() <= 5 << 10, "{}", store.size());
+}
+
+#[test]
+fn a_subject_leads_to_its_own_collection_and_nowhere_else() {
+    // B-14
+    assert_eq!(Subject::new("apps", "v1", "deployments").path(), "/apis/apps/v1/deployments");
+    let odd = Subject { namespace: Some("../../secrets?x=".to_owned()), ..Subject::new("", "v1", "..") };
+    assert_eq!(odd.path(), "/api/v1/namespaces/..%2F..%2Fsecrets%3Fx%3D/%2E%2E");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_too_large_for_one_answer_are_asked_for_in_smaller_pages() {
+    // B-14
+    let many: Vec<Value> = (0..100).map(|n| pod(&format!("p{n}"), n)).collect();
+    let (_sender, watch) = testing::lines();
+    let (client, asked) = scripted(vec![page(&many, ""), page(&[pod("a", 1)], ""), watch]);
+    let gate = Gate::new("m".into(), Limits { answer: 5000, ..Limits::default() }, client);
+    let caches = caches(gate.client(), 1 << 20);
+    caches.open(&pods()).ready(Duration::from_secs(5)).await.unwrap();
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked[0].contains("limit=500") && asked[1].contains("limit=125"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_in_memory_is_asked_of_the_member() {
+    // F-9
+    let many: Vec<Value> = (0..100).map(|n| pod(&format!("p{n}"), n)).collect();
+    let (client, asked) = scripted(vec![page(&many, ""), page(&[pod("a", 1)], "more"), page(&[pod("b", 1)], "")]);
+    let caches = caches(client, 10_000);
+    let labels = BTreeMap::from([("app".to_owned(), "x".to_owned())]);
+    let selection = Selection { namespace: Some("n".to_owned()), labels };
+    let listed = caches.list(&pods(), &selection, Duration::from_secs(5)).await.unwrap();
+    assert_eq!((listed.objects.len(), listed.freshness), (2, Freshness::Direct));
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked[1].starts_with("/api/v1/namespaces/n/pods?limit=500&labelSelector=app%3Dx"), "{asked:?}");
+    let elsewhere = Subject { namespace: Some("m".to_owned()), ..pods() };
+    let none = direct::list("m", &scripted(vec![]).0, &elsewhere, &selection, 10).await.unwrap();
+    assert_eq!(none, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_memory_is_answered_from_there_and_says_how_fresh_it_is() {
+    // SYM-13, F-9
+    let (sender, watch) = testing::lines();
+    let (client, _) = scripted(vec![page(&[pod("a", 1)], ""), watch]);
+    let caches = caches(client, 1 << 20);
+    let list = async || caches.list(&pods(), &Selection::default(), Duration::from_secs(5)).await.unwrap();
+    let first = list().await;
+    assert_eq!((first.objects.len(), first.freshness), (1, Freshness::Live));
+    // The watch ends, and the next one gets no answer.
+    drop(sender);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(list().await.freshness, Freshness::Stale);
 }

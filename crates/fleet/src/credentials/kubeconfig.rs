@@ -295,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_another_certificate_is_refused_at_once() {
+        // B-13
+        let ((certificate, _), (_, key)) = (pair(), pair());
+        let text = file(
+            &format!("server: 'https://h', certificate-authority-data: {certificate}"),
+            &format!("client-certificate-data: {certificate}, client-key-data: {key}"),
+        );
+        let error = Credentials::from_kubeconfig(&text, None, Allow::default()).unwrap_err();
+        assert_eq!(error.field, "(credentials)");
+    }
+
+    #[test]
     fn addresses_are_addresses() {
         // B-13
         for server in

@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderValue, Uri, header};
-use kube::{Client, Config};
+use kube::{Client, Config, client::ConfigExt};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::json;
 
@@ -89,7 +89,7 @@ impl Credentials {
     /// Reads one context of a kubeconfig (the current one unless named). Everything the file may ask of this machine beyond
     /// connecting is refused.
     pub fn from_kubeconfig(text: &str, context: Option<&str>, allow: Allow) -> Result<Self, Refused> {
-        kubeconfig::read(text, context, allow)
+        kubeconfig::read(text, context, allow)?.checked()
     }
 
     /// A service account's token and the authority (PEM) of the member's API server.
@@ -101,7 +101,7 @@ impl Credentials {
             Trust::Authority(authority_of("ca.crt", authority.as_bytes())?)
         };
         let identity = Identity::Token(token_of("token", token)?);
-        Ok(Credentials { server, trust, server_name: None, identity, namespace: None })
+        Credentials { server, trust, server_name: None, identity, namespace: None }.checked()
     }
 
     /// Where the member's API is.
@@ -142,6 +142,25 @@ impl Credentials {
     /// A client with connections of its own. Nothing is sent before the first request.
     pub fn connect(&self) -> Result<Client, kube::Error> {
         Client::try_from(self.config())
+    }
+
+    /// What would fail at every connection is said now.
+    fn checked(self) -> Result<Self, Refused> {
+        if self.trust == Trust::Nothing {
+            return Ok(self);
+        }
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Somebody else may have been faster: fine.
+            let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        }
+        match self.config().rustls_client_config() {
+            Ok(_) => Ok(self),
+            Err(error) => Err(Refused::new(
+                "(credentials)",
+                format!("cannot be used for TLS: {error}"),
+                "check that the key belongs to the certificate and that both are whole",
+            )),
+        }
     }
 
     fn config(&self) -> Config {

@@ -10,13 +10,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, header};
-use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
+use futures_util::{StreamExt, stream};
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, BodyStream, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
 /// How much of us one member may take.
@@ -51,6 +53,12 @@ pub enum CallError {
         /// What the probes saw.
         why: Arc<str>,
     },
+    /// It is no longer a member.
+    #[error("{member} left the fleet, or was declared anew; look it up again")]
+    Left {
+        /// Its name.
+        member: Arc<str>,
+    },
     /// It took too long.
     #[error("{member} did not answer within {within:?}")]
     Slow {
@@ -74,6 +82,12 @@ pub enum CallError {
         member: Arc<str>,
         /// The HTTP code.
         code: u16,
+    },
+    /// A stream was ended because nothing comes over its connection any more.
+    #[error("the connection to {member} is believed dead; open the stream again")]
+    Cut {
+        /// Its name.
+        member: Arc<str>,
     },
     /// The answer is larger than we take.
     #[error("{member} sent an answer of more than {most} bytes; ask for less, or in pages")]
@@ -102,9 +116,19 @@ pub(crate) struct Gate {
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Why nothing is let through, while it is so.
-    shut: Mutex<Option<Arc<str>>>,
+    shut: Mutex<Option<CallError>>,
     /// The connections behind; replaced when they are believed dead.
     behind: RwLock<Client>,
+    /// Ends the streams over those connections. Nothing comes over a dead one, not even its end.
+    cut: Mutex<Cuts>,
+}
+
+/// What ends streams. A watch can be opened anew for nothing, so it ends as soon as its connection is in doubt; a log that somebody
+/// reads, or a request under way, ends only when the member is gone.
+#[derive(Default)]
+struct Cuts {
+    watches: CancellationToken,
+    logs: CancellationToken,
 }
 
 impl Gate {
@@ -116,6 +140,7 @@ impl Gate {
             streams: Arc::new(Semaphore::new(limits.streams.max(1))),
             shut: Mutex::new(None),
             behind: RwLock::new(behind),
+            cut: Mutex::default(),
         })
     }
 
@@ -132,19 +157,42 @@ impl Gate {
 
     pub(crate) fn replace(&self, behind: Client) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = behind;
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut cut.watches).cancel();
     }
 
+    /// Lets nothing through while the member is away.
     pub(crate) fn shut(&self, why: impl Into<Arc<str>>) {
-        *self.shut.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
+        self.refuse(CallError::Unreachable { member: self.member.clone(), why: why.into() });
     }
 
+    /// Lets nothing through any more: whoever still holds a client of a member that left must not go on using its credentials.
+    pub(crate) fn close(&self) {
+        self.refuse(CallError::Left { member: self.member.clone() });
+    }
+
+    fn refuse(&self, with: CallError) {
+        let mut shut = self.shut.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*shut, Some(CallError::Left { .. })) {
+            *shut = Some(with);
+        }
+        drop(shut);
+        let cut = std::mem::take(&mut *self.cut.lock().unwrap_or_else(PoisonError::into_inner));
+        cut.watches.cancel();
+        cut.logs.cancel();
+    }
+
+    /// Lets calls through again, unless it is closed.
     pub(crate) fn open(&self) {
-        *self.shut.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut shut = self.shut.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*shut, Some(CallError::Left { .. })) {
+            *shut = None;
+        }
     }
 
     fn check(&self) -> Result<(), CallError> {
         match &*self.shut.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(why) => Err(CallError::Unreachable { member: self.member.clone(), why: why.clone() }),
+            Some(refusal) => Err(refusal.clone()),
             None => Ok(()),
         }
     }
@@ -152,36 +200,68 @@ impl Gate {
     async fn call(self: Arc<Self>, request: Request<Body>) -> Result<Answer, BoxError> {
         self.check()?;
         let until = Instant::now() + self.limits.deadline;
-        let slow = || CallError::Slow { member: self.member.clone(), within: self.limits.deadline };
-        if is_stream(&request) {
-            let permit = self.permit(&self.streams, self.limits.streams, until).await?;
-            let answer = timeout_at(until, self.behind().send(request)).await.map_err(|_| slow())??;
-            let answer = self.refuse_redirects(answer)?;
-            // The stream counts until its reader lets go of it.
-            return Ok(answer.map(|body| {
-                let counted = body.map_frame(move |frame| {
-                    let _permit = &permit;
-                    frame
-                });
-                counted.map_err(BoxError::from).boxed_unsync()
-            }));
-        }
-        let _permit = self.permit(&self.requests, self.limits.requests, until).await?;
-        let whole = async {
-            let answer = self.refuse_redirects(self.behind().send(request).await?)?;
-            let (parts, body) = answer.into_parts();
-            let most = self.limits.answer;
-            let body = Limited::new(body, most).collect().await.map_err(|error| {
-                if error.is::<http_body_util::LengthLimitError>() {
-                    BoxError::from(CallError::TooLarge { member: self.member.clone(), most })
-                } else {
-                    error
-                }
-            })?;
-            let body = Full::new(body.to_bytes()).map_err(|never| match never {});
-            Ok(Response::from_parts(parts, body.boxed_unsync()))
+        let away = self.cut_of(Stream::Log);
+        let answer = async {
+            match stream_of(&request) {
+                Some(kind) => self.stream(request, kind, until).await,
+                None => self.request(request, until).await,
+            }
         };
-        timeout_at(until, whole).await.map_err(|_| slow())?
+        tokio::select! {
+            biased;
+            answer = timeout_at(until, answer) => match answer {
+                Ok(answer) => answer,
+                Err(_) => Err(CallError::Slow { member: self.member.clone(), within: self.limits.deadline }.into()),
+            },
+            // It was found to be away while we waited: nothing will come.
+            () = away.cancelled() => Err(self.check().err().unwrap_or_else(|| self.broken()).into()),
+        }
+    }
+
+    /// A request with its whole answer.
+    async fn request(&self, request: Request<Body>, until: Instant) -> Result<Answer, BoxError> {
+        let _permit = self.permit(&self.requests, self.limits.requests, until).await?;
+        let answer = self.behind().send(request).await?;
+        self.whole(self.refuse_redirects(answer)?).await
+    }
+
+    /// A request whose answer goes on.
+    async fn stream(&self, request: Request<Body>, kind: Stream, until: Instant) -> Result<Answer, BoxError> {
+        let permit = self.permit(&self.streams, self.limits.streams, until).await?;
+        let cut = self.cut_of(kind);
+        let answer = self.behind().send(request).await?;
+        let answer = self.refuse_redirects(answer)?;
+        if !answer.status().is_success() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return self.whole(answer).await;
+        }
+        Ok(answer.map(|body| counted(body, permit, cut, self.broken())))
+    }
+
+    /// The answer with all of its body, if that is not too large.
+    async fn whole(&self, answer: Response<Body>) -> Result<Answer, BoxError> {
+        let (parts, body) = answer.into_parts();
+        let most = self.limits.answer;
+        let body = Limited::new(body, most).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                BoxError::from(CallError::TooLarge { member: self.member.clone(), most })
+            } else {
+                error
+            }
+        })?;
+        let body = Full::new(body.to_bytes()).map_err(|never| match never {});
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+
+    fn broken(&self) -> CallError {
+        CallError::Cut { member: self.member.clone() }
+    }
+
+    fn cut_of(&self, kind: Stream) -> CancellationToken {
+        let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            Stream::Watch => cut.watches.clone(),
+            Stream::Log => cut.logs.clone(),
+        }
     }
 
     async fn permit(
@@ -193,7 +273,7 @@ impl Gate {
         // Whoever got no turn in half the time would not get its answer in the rest.
         let turn = until - self.limits.deadline / 2;
         match timeout_at(turn, semaphore.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
+            Ok(Ok(permit)) => self.check().map(|()| permit),
             _ => Err(CallError::Busy { member: self.member.clone(), most }),
         }
     }
@@ -207,12 +287,48 @@ impl Gate {
     }
 }
 
-/// Whether the answer goes on for as long as somebody reads it.
-fn is_stream(request: &Request<Body>) -> bool {
+/// An answer that goes on for as long as somebody reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Watch,
+    /// A log that is followed, or a terminal.
+    Log,
+}
+
+fn stream_of(request: &Request<Body>) -> Option<Stream> {
     let query = request.uri().query().unwrap_or_default();
-    let asked = form_urlencoded::parse(query.as_bytes())
-        .any(|(name, value)| matches!(&*name, "watch" | "follow") && matches!(&*value, "true" | "1"));
-    asked || request.headers().contains_key(header::UPGRADE)
+    let asked = |name: &str| {
+        form_urlencoded::parse(query.as_bytes()).any(|(word, value)| word == name && matches!(&*value, "true" | "1"))
+    };
+    if asked("watch") {
+        Some(Stream::Watch)
+    } else if asked("follow") || request.headers().contains_key(header::UPGRADE) {
+        Some(Stream::Log)
+    } else {
+        None
+    }
+}
+
+/// The body, counted until its reader lets go of it, and ended when it is cut.
+fn counted(
+    body: Body,
+    permit: OwnedSemaphorePermit,
+    cut: CancellationToken,
+    broken: CallError,
+) -> UnsyncBoxBody<Bytes, BoxError> {
+    let start = Some((BodyStream::new(body), permit, cut, broken));
+    let frames = stream::unfold(start, |state| async move {
+        let (mut frames, permit, cut, broken) = state?;
+        tokio::select! {
+            biased;
+            () = cut.cancelled() => Some((Err(BoxError::from(broken)), None)),
+            frame = frames.next() => {
+                let frame = frame?.map_err(BoxError::from);
+                Some((frame, Some((frames, permit, cut, broken))))
+            }
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
@@ -236,121 +352,5 @@ impl tower::Service<Request<Body>> for Guarded {
 }
 
 #[cfg(test)]
-mod tests {
-    use http_body_util::{BodyExt, StreamBody};
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{Api, api::ListParams};
-
-    use super::*;
-    use crate::testing::{self, Answer};
-
-    fn limits() -> Limits {
-        Limits { requests: 2, streams: 1, deadline: Duration::from_secs(30), answer: 1000, cache: 1 << 20 }
-    }
-
-    async fn list(client: Client) -> Result<usize, String> {
-        let api: Api<ConfigMap> = Api::default_namespaced(client);
-        let listed = api.list(&ListParams::default()).await;
-        listed.map(|list| list.items.len()).map_err(|error| match CallError::of(&error) {
-            Some(ours) => ours.to_string(),
-            None => format!("other: {error}"),
-        })
-    }
-
-    fn empty() -> Answer {
-        testing::json(
-            200,
-            &serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": []}),
-        )
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_member_that_never_answers_costs_a_deadline_and_no_more() {
-        // F-8
-        let gate = Gate::new("m".into(), limits(), testing::client(|_| std::future::pending()));
-        let start = Instant::now();
-        let errors = futures_util::future::join_all((0..3).map(|_| list(gate.client()))).await;
-        assert_eq!(start.elapsed(), Duration::from_secs(30));
-        assert!(errors.contains(&Err("m did not answer within 30s".to_owned())), "{errors:?}");
-        let busy = errors.iter().filter(|error| error.as_ref().is_err_and(|e| e.contains("2 calls under way")));
-        assert_eq!(busy.count(), 1, "{errors:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_trickles_ends_at_the_deadline_too() {
-        // F-9
-        let gate = Gate::new(
-            "m".into(),
-            limits(),
-            testing::client(|_| async {
-                let drops = futures_util::stream::unfold(0, |n| async move {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    Some((Ok(http_body_frame(b" ")), n + 1))
-                });
-                Response::new(StreamBody::new(drops).boxed_unsync())
-            }),
-        );
-        let start = Instant::now();
-        assert_eq!(list(gate.client()).await.unwrap_err(), "m did not answer within 30s");
-        assert_eq!(start.elapsed(), Duration::from_secs(30));
-    }
-
-    fn http_body_frame(bytes: &'static [u8]) -> http_body::Frame<bytes::Bytes> {
-        http_body::Frame::data(bytes::Bytes::from_static(bytes))
-    }
-
-    #[tokio::test]
-    async fn giant_answers_and_redirects_are_refused() {
-        // B-14
-        let giant = testing::client(|_| async { testing::json(200, &serde_json::json!({"x": "y".repeat(2000)})) });
-        let gate = Gate::new("m".into(), limits(), giant);
-        assert_eq!(
-            list(gate.client()).await.unwrap_err(),
-            "m sent an answer of more than 1000 bytes; ask for less, or in pages"
-        );
-        let away = testing::client(|_| async { testing::json(307, &serde_json::json!({})) });
-        gate.replace(away);
-        assert!(list(gate.client()).await.unwrap_err().contains("redirect (307)"));
-        gate.replace(testing::client(|_| async { empty() }));
-        assert_eq!(list(gate.client()).await, Ok(0));
-    }
-
-    #[tokio::test]
-    async fn nothing_is_sent_to_a_member_that_is_away() {
-        // F-8
-        let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = sent.clone();
-        let gate = Gate::new(
-            "m".into(),
-            limits(),
-            testing::client(move |_| {
-                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                async { empty() }
-            }),
-        );
-        gate.shut("no answer within 5s");
-        let client = gate.client();
-        let error = list(client.clone()).await.unwrap_err();
-        assert_eq!(error, "m is unreachable (no answer within 5s); it is tried again by itself");
-        assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), 0);
-        gate.open();
-        assert_eq!(list(client).await, Ok(0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stream_counts_until_its_reader_lets_go() {
-        let gate = Gate::new("m".into(), limits(), testing::client(|_| async { testing::lines().1 }));
-        let client = gate.client();
-        let open = || {
-            let request = Request::get("/api/v1/pods?watch=true").body(Vec::new()).unwrap();
-            let client = client.clone();
-            async move { client.request_stream(request).await.map(|_| ()) }
-        };
-        let request = Request::get("/api/v1/pods?watch=true").body(Vec::new()).unwrap();
-        let held = client.request_stream(request).await.unwrap();
-        let error = open().await.unwrap_err();
-        assert!(matches!(CallError::of(&error), Some(CallError::Busy { most: 1, .. })), "{error}");
-        drop(held);
-        assert!(open().await.is_ok());
-    }
-}
+#[path = "guard_tests.rs"]
+mod tests;

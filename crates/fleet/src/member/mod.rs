@@ -114,6 +114,7 @@ pub struct Member {
     name: Arc<str>,
     connection: Connection,
     labels: RwLock<Arc<BTreeMap<String, String>>>,
+    gate: Arc<Gate>,
     client: Client,
     status: watch::Receiver<Status>,
     caches: Caches,
@@ -140,10 +141,12 @@ impl Member {
             error: None,
         });
         let client = gate.client();
-        let keeper = Keeper { name: name.clone(), connection: connection.clone(), gate, care, status: sender };
+        let keeper =
+            Keeper { name: name.clone(), connection: connection.clone(), gate: gate.clone(), care, status: sender };
         let task = tokio::spawn(keeper.run()).abort_handle();
         let caches = Caches::new(name.clone(), client.clone(), care.limits.cache);
-        Ok(Arc::new(Member { name, connection, labels: RwLock::new(Arc::new(labels)), client, status, caches, task }))
+        let labels = RwLock::new(Arc::new(labels));
+        Ok(Arc::new(Member { name, connection, labels, gate, client, status, caches, task }))
     }
 
     /// Its name in the fleet.
@@ -178,6 +181,13 @@ impl Member {
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// It is no longer a member: nothing is asked of it any more, whoever still holds it.
+    pub(crate) fn leave(&self) {
+        self.task.abort();
+        self.gate.close();
+        self.caches.close();
     }
 
     pub(crate) fn relabel(&self, labels: BTreeMap<String, String>) {
@@ -223,7 +233,8 @@ impl Keeper {
                             self.gate.replace(client);
                         }
                     }
-                    if health.state() == State::Unreachable {
+                    // Also while it has never answered: nobody shall wait for what is known to fail.
+                    if health.state() != State::Running {
                         self.gate.shut(trouble.why.clone());
                     }
                 }

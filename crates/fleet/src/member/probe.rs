@@ -7,6 +7,8 @@ use http_body_util::{BodyExt, Limited};
 use kube::{Client, client::Body};
 use tokio::time::timeout;
 
+use crate::words::{readable, words};
+
 /// No answer to a probe is longer; a member that means harm gets no further.
 const LONGEST: usize = 64 << 10;
 
@@ -56,25 +58,10 @@ async fn questions(client: &Client, wants_version: bool) -> Result<Answer, Troub
 async fn get(client: &Client, path: &str) -> Result<(u16, Vec<u8>), Trouble> {
     let broken = |why: String| Trouble { why: readable(&why).into(), dead_connection: true };
     let request = Request::get(path).body(Body::empty()).map_err(|error| broken(error.to_string()))?;
-    let answer = client.send(request).await.map_err(|error| broken(chain(&error)))?;
+    let answer = client.send(request).await.map_err(|error| broken(words(&error)))?;
     let code = answer.status().as_u16();
     let body = Limited::new(answer.into_body(), LONGEST).collect().await.map_err(|error| broken(error.to_string()))?;
     Ok((code, body.to_bytes().to_vec()))
-}
-
-/// The last cause says it best: "connection refused", "invalid peer certificate".
-fn chain(error: &kube::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
-/// What a member says goes to terminals and pages: one line, no control characters, not long.
-fn readable(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn version_of(text: &str) -> String {
