@@ -127,7 +127,8 @@ async fn an_apply_or_delete_meant_for_another_object_is_refused(peer: &Peer) {
         "uid": "6f0f3f6e-0000-4000-8000-000000000000"}, "data": {"k": "2"}});
     let apply = async || {
         let refused = maps.patch("a", &PatchParams::apply("muster").force(), &Patch::Apply(&meant)).await.unwrap_err();
-        matches!(&refused, kube::Error::Api(status) if status.code == 409)
+        // A uid cannot be changed: 422 where there is another object, 409 where there is none.
+        matches!(&refused, kube::Error::Api(status) if matches!(status.code, 409 | 422))
     };
     assert!(apply().await, "there is none");
     maps.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap())

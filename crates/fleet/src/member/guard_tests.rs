@@ -120,20 +120,21 @@ async fn a_stream_ends_when_its_connection_is_believed_dead() {
     let silent = || testing::client(|_| async { testing::lines_for_ever() });
     let gate = Gate::new("m".into(), Limits { streams: 9, ..limits() }, silent());
     let client = gate.client();
-    let open = async |query: &str| {
+    let open = |query: &str| {
         let request = Request::get(format!("/api/v1/pods?{query}")).body(Vec::new()).unwrap();
-        let stream = client.request_stream(request).await.unwrap();
+        let client = client.clone();
         tokio::spawn(async move {
-            let mut stream = std::pin::pin!(stream);
+            let mut stream = std::pin::pin!(client.request_stream(request).await.unwrap());
             let mut line = String::new();
             stream.read_line(&mut line).await.map_err(|error| error.to_string())
         })
     };
-    let (watch, log) = (open("watch=true").await, open("follow=true").await);
+    let (watch, log) = (open("watch=true"), open("follow=true"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
     gate.replace(silent());
     let error = watch.await.unwrap().unwrap_err();
     assert!(error.contains("the connection to m is believed dead"), "{error}");
-    let second = open("watch=1").await;
+    let second = open("watch=1");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(!second.is_finished() && !log.is_finished());
     gate.shut("gone");
