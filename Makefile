@@ -10,7 +10,7 @@ run: toolchain ## start the API server on https://127.0.0.1:6443 and http://127.
 
 test: lint peers ## everything CI runs
 	cargo build -p muster
-	cargo test --workspace 2>&1 | tee target/test.log
+	cargo test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ {for (i = 2; i <= NF; i++) if ($$i ~ /^passed/) n += $$(i-1)} END {print n " passed, 0 failed"}' target/test.log
 
 lint: toolchain

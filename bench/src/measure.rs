@@ -72,8 +72,8 @@ pub struct Bench<'a> {
     stored: usize,
 }
 
-/// Enough of them that the writes never wait for each other's round trips: the fan-out is what is measured.
-const WRITERS: usize = 64;
+/// As many as the reference bears without losing watchers that fall behind.
+const WRITERS: usize = 16;
 const COLLECTION: &str = "/api/v1/namespaces/bench/configmaps";
 
 pub fn name(n: usize) -> String {

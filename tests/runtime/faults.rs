@@ -15,9 +15,12 @@ use crate::kit::*;
 use crate::proxy::Proxy;
 
 pub fn cases() -> Vec<Case> {
-    cases![faults: an_object_that_cannot_be_read_spoils_nothing_but_itself, an_object_deleted_under_a_reconcile_is_left_alone,
+    let both = cases![faults: an_object_that_cannot_be_read_spoils_nothing_but_itself, an_object_deleted_under_a_reconcile_is_left_alone,
         a_conflict_on_every_write_holds_up_nobody_else, a_watch_cut_every_second_loses_nothing,
-        a_server_that_restarts_is_followed_again, a_history_that_is_gone_is_read_anew]
+        a_server_that_restarts_is_followed_again];
+    // Muster forgets its history by itself only; its side is covered by a scripted server (`informer/tests.rs`).
+    let kubernetes = cases![kubernetes faults: a_history_that_is_gone_is_read_anew];
+    [both, kubernetes].concat()
 }
 
 async fn an_object_that_cannot_be_read_spoils_nothing_but_itself(peer: &Peer) {
@@ -249,10 +252,7 @@ async fn a_server_that_restarts_is_followed_again(shared: &Peer) {
 }
 
 async fn a_history_that_is_gone_is_read_anew(shared: &Peer) {
-    // Of its own, because its history is thrown away. Muster forgets by itself only; its side is covered by a scripted server.
-    if shared.is_muster() {
-        return;
-    }
+    // Of its own, because its history is thrown away.
     let peer = Peer::start(shared.kind).await.unwrap();
     let place = Place::new(&peer).await;
     place.make("stays", 1).await;

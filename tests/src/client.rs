@@ -268,15 +268,14 @@ impl<'a> Call<'a> {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let request = request.body(Full::new(self.body.unwrap_or_default()).boxed())?;
+        let whole = request.body(Full::new(self.body.unwrap_or_default()))?;
+        let request = whole.clone().map(BodyExt::boxed);
         match self.way {
-            Way::Shared => match self.peer.shared().await?.try_send_request(request).await {
-                Ok(response) => Ok(response),
-                // The server said goodbye before the request was on its way (Kubernetes does after a 401).
-                Err(mut refused) => match refused.take_message() {
-                    Some(request) => Ok(self.peer.h2().await?.send_request(request).await?),
-                    None => Err(refused.into_error().into()),
-                },
+            Way::Shared => match self.peer.shared().await?.send_request(request).await {
+                Err(refused) if unread(&refused) => {
+                    Ok(self.peer.h2().await?.send_request(whole.map(BodyExt::boxed)).await?)
+                }
+                answered => Ok(answered?),
             },
             Way::Fresh => Ok(self.peer.h2().await?.send_request(request).await?),
             Way::Http1 => {
@@ -292,6 +291,14 @@ impl<'a> Call<'a> {
             }
         }
     }
+}
+
+/// Whether the server said goodbye without having read the request. Kubernetes does on the connection of a 401, to
+/// whatever came after it there.
+fn unread(refused: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(refused).and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| cause.is_go_away() && cause.is_remote() && cause.reason() == Some(h2::Reason::NO_ERROR))
+        || refused.is_canceled()
 }
 
 /// One answer, whole.

@@ -98,7 +98,9 @@ pub fn load<T: for<'de> Deserialize<'de>>(path: &Path) -> Vec<T> {
     if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) {
         return vec![];
     }
-    serde_saphyr::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+    // Only true and false are booleans: a node may be called n.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(&text, options).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
 impl Sequence {

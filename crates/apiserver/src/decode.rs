@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use meta::options::FieldValidation;
-use meta::{FieldError, Object, Status};
+use meta::{FieldError, Object, Status, yaml};
 use serde_json::Value;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub fn object(kind: &Kind, content: Content, bytes: &[u8], validation: FieldVali
                 .map_err(|e| unrecognized(format!("couldn't get version/kind; json parse error: {e}")))?;
             (parsed.value, parsed.duplicates)
         }
-        Content::Yaml => (yaml(bytes).map_err(|e| unrecognized(format!("yaml: {e}")))?, Vec::new()),
+        Content::Yaml => (yaml::parse(bytes).map_err(|e| unrecognized(format!("yaml: {e}")))?, Vec::new()),
         Content::Protobuf => (proto::decode(bytes).map_err(|e| unrecognized(e.to_string()))?.value, Vec::new()),
     };
     // `null` is an object with nothing in it, as Go reads it.
@@ -198,7 +198,7 @@ pub fn delete_options(content: Content, bytes: &[u8]) -> Result<Option<Object>, 
     }
     let value = match content {
         Content::Json => meta::json::parse(bytes).map(|p| p.value).map_err(|e| e.to_string()),
-        Content::Yaml => yaml(bytes),
+        Content::Yaml => yaml::parse(bytes),
         Content::Protobuf => proto::decode(bytes).map(|d| d.value).map_err(|e| e.to_string()),
     };
     let object = value.map_err(Status::bad_request)?;
@@ -226,8 +226,8 @@ pub fn configuration(bytes: &[u8]) -> Result<Configuration, Status> {
         Ok(parsed) if parsed.duplicates.is_empty() => (parsed.value, None),
         _ => {
             let value =
-                last_of_yaml(bytes).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
-            let strict = yaml(bytes).err();
+                yaml::parse_last(bytes).map_err(|e| malformed(format!("error converting YAML to JSON: yaml: {e}")))?;
+            let strict = yaml::parse(bytes).err();
             (value, strict.map(|e| format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {e}")))
         }
     };
@@ -245,35 +245,4 @@ pub fn configuration(bytes: &[u8]) -> Result<Configuration, Status> {
         malformed(format!("error unmarshaling JSON: while decoding JSON: {why}"))
     })?;
     Ok(Configuration { object, duplicates })
-}
-
-/// YAML in which the last of fields given twice counts.
-fn last_of_yaml(bytes: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    let mut options = yaml_limits();
-    options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
-    serde_saphyr::from_str_with_options(text, options).map_err(|e| first_line(&e.to_string()))
-}
-
-/// The reader adds an excerpt of the document below its first line; errors do not repeat what may be secret.
-fn first_line(error: &str) -> String {
-    error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
-/// YAML as JSON: aliases, depth and size are bounded by the reader.
-pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    serde_saphyr::from_str_with_options(text, yaml_limits()).map_err(|e| first_line(&e.to_string()))
-}
-
-/// Aliases may repeat a little, never multiply: a kilobyte must not become a gigabyte, or seconds of work.
-fn yaml_limits() -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: 64, max_aliases: 1_000, max_anchors: 1_000 },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 20_000,
-            max_replay_stack_depth: 16,
-            max_alias_expansions_per_anchor: 1_000,
-        },
-    }
 }

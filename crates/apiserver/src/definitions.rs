@@ -61,7 +61,7 @@ pub(crate) async fn confirm(
     if served.registry.stored_in(&kind.collection).is_some_and(|now| admit(now, name).is_ok()) {
         return Ok(());
     }
-    let write = Write { key: kind.key(namespace, name), expect: Expect::At(revision), change: Change::Delete };
+    let write = Write::new(kind.key(namespace, name), Expect::At(revision), Change::Delete);
     // Whoever was faster has removed or changed it: then it is not ours to take back.
     let _ = api.store.write(write).await;
     Err(going(kind, name))

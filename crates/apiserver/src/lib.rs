@@ -33,6 +33,7 @@ pub mod serve;
 mod served;
 mod server_side;
 mod services;
+mod turns;
 mod verbs;
 mod watch;
 
@@ -124,7 +125,8 @@ pub(crate) struct Inner {
     pub health: health::Checks,
     pub gate: Arc<gate::Gate>,
     /// Held by whoever writes an object of a kind that is written one by one.
-    pub turns: tokio::sync::Mutex<()>,
+    pub turns: turns::Turns,
+    pub taken: services::Taken,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
@@ -152,7 +154,8 @@ impl Api {
             clock: options.clock.clone(),
             store,
             options,
-            turns: tokio::sync::Mutex::new(()),
+            turns: Default::default(),
+            taken: Default::default(),
             stop,
         };
         access::connect(&inner);
@@ -168,6 +171,7 @@ impl Api {
         services::ensure_system(&self.inner).await?;
         self.inner.health.started();
         let mut tasks = JoinSet::new();
+        tasks.spawn_blocking(backup::sweep);
         tasks.spawn(access::aggregate::run(self.clone(), stop.clone()));
         tasks.spawn(access::accounts::run(self.clone(), stop.clone()));
         tasks.spawn(definitions::run(self.clone(), stop.clone()));

@@ -117,26 +117,36 @@ impl Inner {
         let generated = object.name().is_empty() && !object.meta_text("generateName").is_empty();
         let prefix = object.meta_text("generateName").to_owned();
         self.stamp(kind, namespace, &mut object);
-        let _turn = self.turn(kind).await?;
+        let mut turn = self.turn(kind).await?;
+        // As it is before anything is chosen for it, in case that must be chosen again.
+        let asked = turn.as_ref().map(|_| object.clone());
         let (mut owned, mut owners) = (Some(owned), Vec::new());
-        for attempt in 1.. {
+        let (mut admitted, mut names) = (false, 0);
+        for _ in 0..RETRIES {
             if generated {
+                names += 1;
                 object.set_meta("name", &meta::name::generated(&prefix, MAX_NAME, self.random()));
             }
-            if attempt == 1 {
+            if let Some(turn) = turn.as_mut().filter(|_| !dry_run) {
+                turn.take_pen().await?;
+            }
+            if !admitted {
                 definitions::admit(kind, object.name())?;
                 if kind.namespaced {
                     namespaces::admit(self, kind, namespace, object.name())?;
                 }
                 kind.default(&mut object);
                 // What was asked for is owned, not what is added to it from here on.
-                owners = owned.take().map(|owned| owned(&object)).unwrap_or_default();
+                if let Some(owned) = owned.take() {
+                    owners = owned(&object);
+                }
                 if kind.behaviour.status && !kind.behaviour.born_with_status {
                     kind.clear_status(&mut object);
                 }
                 (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);
                 self.validate(kind, Part::Main, &object, None)?;
+                admitted = true;
             } else {
                 kind.default(&mut object);
             }
@@ -148,13 +158,21 @@ impl Inner {
                     None => Ok(Stored { value, revision: 0 }),
                 };
             }
-            let write = Write { key, expect: Expect::Absent, change: Change::Put { value: value.clone(), attrs } };
-            match self.store.write(write).await {
+            let write = Write::new(key, Expect::Absent, Change::Put { value: value.clone(), attrs });
+            let outcome = match turn.as_mut() {
+                Some(turn) => turn.write(write).await,
+                None => self.store.write(write).await,
+            };
+            match outcome {
                 Ok(written) => {
                     definitions::confirm(self, kind, namespace, object.name(), written.revision).await?;
                     return Ok(Stored { value, revision: written.revision });
                 }
-                Err(store::Error::Conflict { .. }) if generated && attempt < NAME_TRIES => continue,
+                Err(store::Error::Overtaken) => {
+                    object = asked.clone().unwrap_or(object);
+                    admitted = false;
+                }
+                Err(store::Error::Conflict { .. }) if generated && names < NAME_TRIES => continue,
                 Err(store::Error::Conflict { .. }) if generated => {
                     return Err(Status::generate_name_exhausted(kind.resource(), object.name()));
                 }
@@ -164,7 +182,7 @@ impl Inner {
                 Err(e) => return Err(storage(e)),
             }
         }
-        Err(Status::internal("no name was tried"))
+        Err(Status::unavailable(format!("other servers keep writing {}; try again", kind.plural)))
     }
 
     fn exists(&self, kind: &Kind, name: &str, current: Option<Entry>) -> Status {
@@ -194,6 +212,9 @@ impl Inner {
     }
 
     fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> Result<(), Status> {
+        // Who may change everything through the status is judged for everything.
+        let whole = self.options.unrestricted_update && kind.custom.is_some();
+        let part = if whole { Part::Main } else { part };
         let mut errors = metadata::validate(kind, object);
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
@@ -204,6 +225,12 @@ impl Inner {
         } else {
             Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors))
         }
+    }
+
+    /// Who owns an object that is answered but not stored: its author, all of it.
+    pub fn owners_of_new(&self, kind: &Kind, by: &By<'_>, object: &Object) -> Option<Value> {
+        let owners = self.write(kind, by, |write| write.created(object, None));
+        meta::json::parse(&owners).ok().map(|parsed| parsed.value)
     }
 
     fn write<R>(&self, kind: &Kind, by: &By<'_>, act: impl FnOnce(ownership::Write<'_>) -> R) -> R {
@@ -292,8 +319,11 @@ impl Inner {
         mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
-        let _turn = self.turn(kind).await?;
+        let mut turn = if part == Part::Main { self.turn(kind).await? } else { None };
         for _ in 0..RETRIES {
+            if let Some(turn) = turn.as_mut().filter(|_| !dry_run) {
+                turn.take_pen().await?;
+            }
             let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
             let (current, held) = self.decode_owned(kind, &entry)?;
             let (mut desired, owners) = change(&current, &held)?;
@@ -309,12 +339,16 @@ impl Inner {
             if dry_run {
                 return Ok(Stored { value, revision: entry.revision });
             }
-            let expect = Expect::At(entry.revision);
             let change = if released { Change::Delete } else { Change::Put { value: value.clone(), attrs } };
-            match self.store.write(Write { key: key.clone(), expect, change }).await {
+            let write = Write::new(key.clone(), Expect::At(entry.revision), change);
+            let outcome = match turn.as_mut() {
+                Some(turn) => turn.write(write).await,
+                None => self.store.write(write).await,
+            };
+            match outcome {
                 Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 // Whoever pinned a version is refused in the next round, when it is no longer the current one.
-                Err(store::Error::Conflict { .. }) => continue,
+                Err(store::Error::Conflict { .. } | store::Error::Overtaken) => continue,
                 Err(e) => return Err(storage(e)),
             }
         }
@@ -340,7 +374,7 @@ impl Inner {
                 return Ok(Stored { value, revision: entry.revision });
             }
             let change = Change::Put { value: value.clone(), attrs };
-            match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
+            match self.store.write(Write::new(key.clone(), Expect::At(entry.revision), change)).await {
                 Ok(written) => return Ok(Stored { value, revision: written.revision }),
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
@@ -419,16 +453,6 @@ impl Inner {
         self.validate(kind, part, desired, Some(current))
     }
 
-    /// Kinds whose objects share something that must be unique are written one by one, knowing what other servers wrote.
-    async fn turn(&self, kind: &Kind) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
-        if !kind.behaviour.one_by_one {
-            return Ok(None);
-        }
-        let turn = self.turns.lock().await;
-        self.store.sync().await.map_err(storage)?;
-        Ok(Some(turn))
-    }
-
     /// Marks an object whose end somebody must bring about: it is gone when they say so, or when the time is up.
     fn mark_graceful(&self, object: &mut Object, seconds: i64) {
         let started = match grace_left(object).filter(|_| object.is_deleting()) {
@@ -504,11 +528,11 @@ impl Inner {
                     Deleted::Gone(Stored { value: if graceful { value } else { entry.value }, revision })
                 });
             }
-            match self.store.write(Write { key: key.clone(), expect: Expect::At(entry.revision), change }).await {
+            match self.store.write(Write::new(key.clone(), Expect::At(entry.revision), change)).await {
                 Ok(written) if held => return Ok(Deleted::Marked(Stored { value, revision: written.revision })),
                 Ok(written) if announced => {
                     let expect = Expect::At(written.revision);
-                    match self.store.write(Write { key: key.clone(), expect, change: Change::Delete }).await {
+                    match self.store.write(Write::new(key.clone(), expect, Change::Delete)).await {
                         Ok(gone) => return Ok(Deleted::Gone(Stored { value, revision: gone.revision })),
                         Err(store::Error::Conflict { .. }) => continue,
                         Err(e) => return Err(storage(e)),
@@ -605,7 +629,27 @@ pub(crate) fn storage(e: store::Error) -> Status {
             "the disk that holds the data is full, nothing was written: {why}; free some space, writing resumes by itself"
         )),
         store::Error::TooLarge { limit, .. } => Status::too_large(limit),
+        e @ store::Error::Unknown(_) => Status::timeout(format!(
+            "request did not complete within requested timeout - {e}; read before trying again"
+        )),
         e @ (store::Error::Unavailable(_) | store::Error::Closed) => Status::unavailable(e.to_string()),
         e => Status::internal(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_unknown_outcome_is_a_timeout_and_not_a_failure() {
+        let status = storage(store::Error::Unknown("the connection broke".into()));
+        assert_eq!((status.code, status.reason), (504, meta::Reason::Timeout));
+        assert!(
+            status.message.starts_with("Timeout: request did not complete within requested timeout - "),
+            "{status}"
+        );
+        assert_eq!(storage(store::Error::Closed).code, 503);
+        assert_eq!(storage(store::Error::Full("x".into())).code, 507);
     }
 }

@@ -137,7 +137,11 @@ impl Write<'_> {
     fn scoped<'s, R>(&'s self, act: impl FnOnce(Scope<'_, Place<'s>>) -> R) -> R {
         let kind = self.kind;
         let api_version = kind.api_version();
-        let versions = |api_version: &str| self.registry.by_type(api_version, &kind.kind).map(|kind| types::node(kind));
+        // A body that is no kind of its own is not in the registry.
+        let versions = |version: &str| match version == api_version {
+            true => Some(types::node(kind)),
+            false => self.registry.by_type(version, &kind.kind).map(|kind| types::node(kind)),
+        };
         act(Scope {
             api_version: &api_version,
             subresource: self.by.subresource,

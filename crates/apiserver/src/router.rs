@@ -290,6 +290,7 @@ impl Inner {
             name: &target.name,
             endpoint,
             query,
+            peer: parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?,
             headers: &parts.headers,
             answer,
             warnings: Default::default(),

@@ -6,6 +6,7 @@
 //! (watches hold the same token and end themselves), and what is left at the deadline is cut.
 
 mod connection;
+mod flow;
 mod tls;
 mod traffic;
 mod workers;
@@ -54,7 +55,7 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long a connection may stay open with no request on it.
     pub idle_timeout: Duration,
-    /// How long a client may leave a full socket unread while we have something for it.
+    /// How long a client may leave a full socket, or the window of one HTTP/2 stream, unread while we have something for it.
     pub stall_timeout: Duration,
     /// Requests at once on one HTTP/2 connection. Clients run all their watches on one.
     pub streams: u32,
@@ -101,7 +102,7 @@ pub struct Stats {
     pub open: AtomicUsize,
     pub requests: AtomicU64,
     pub handshakes_failed: AtomicU64,
-    /// Connections closed because a head did not arrive in time, or because nobody read what was sent.
+    /// Connections closed because a head did not arrive in time, or because nobody read what was sent; streams reset for the latter.
     pub dawdlers_cut: AtomicU64,
 }
 
@@ -110,6 +111,29 @@ pub struct Stats {
 pub struct Drained {
     /// Connections that still had work at the deadline and were cut.
     pub cut: usize,
+}
+
+/// What can be served: a tower service that takes requests as they come from the wire, is always ready, never fails, and answers
+/// with bytes. Every such service is one; there is nothing to implement.
+pub trait Answers: Clone + Send + 'static {
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static;
+    type Answer: Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
+
+    fn answer(&self, request: Request<Incoming>) -> Self::Answer;
+}
+
+impl<S, B> Answers for S
+where
+    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>,
+    S: Clone + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static,
+{
+    type Body = B;
+    type Answer = S::Future;
+
+    fn answer(&self, request: Request<Incoming>) -> S::Future {
+        self.clone().call(request)
+    }
 }
 
 /// Bound listeners, ready to run.
@@ -155,13 +179,7 @@ impl Server {
 
     /// Serves until `stop`, then drains. Every request carries the [`auth::Peer`] of its connection in its extensions, and as its `Host`
     /// the authority it was addressed to, whatever the protocol. The service must always be ready.
-    pub async fn run<S, B>(self, service: S, stop: CancellationToken) -> Drained
-    where
-        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn StdError + Send + Sync>>,
-    {
+    pub async fn run(self, service: impl Answers, stop: CancellationToken) -> Drained {
         let drain_timeout = self.limits.drain_timeout;
         let workers = Arc::new(Workers::start(self.limits.threads).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot start serving threads; serving on the main ones");
@@ -171,7 +189,7 @@ impl Server {
         let tasks = TaskTracker::new();
         let shared = Shared {
             places: Arc::new(Semaphore::new(self.limits.connections)),
-            protocols: Arc::new(Protocols::new(&self.limits, tasks.clone())),
+            protocols: Arc::new(Protocols::new(&self.limits, tasks.clone(), &self.stats)),
             limits: Arc::new(self.limits),
             stats: Arc::clone(&self.stats),
             tasks: tasks.clone(),
@@ -211,13 +229,7 @@ struct Shared {
 }
 
 impl Shared {
-    async fn accept<S, B>(self, listener: TcpListener, tls: Option<Tls>, service: S, workers: Arc<Workers>)
-    where
-        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn StdError + Send + Sync>>,
-    {
+    async fn accept(self, listener: TcpListener, tls: Option<Tls>, service: impl Answers, workers: Arc<Workers>) {
         loop {
             let next = async {
                 let accepted = listener.accept().await;
@@ -256,19 +268,14 @@ impl Shared {
 }
 
 impl Shared {
-    async fn serve<S, B>(
+    async fn serve(
         self,
         stream: TcpStream,
         addr: SocketAddr,
         tls: Option<Tls>,
-        service: S,
+        service: impl Answers,
         place: OwnedSemaphorePermit,
-    ) where
-        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn StdError + Send + Sync>>,
-    {
+    ) {
         self.stats.open.fetch_add(1, Relaxed);
         connection::serve(&self, stream, addr, tls, service).await;
         self.stats.open.fetch_sub(1, Relaxed);

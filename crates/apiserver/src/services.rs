@@ -1,98 +1,23 @@
 //! Addresses and ports of services, and the service of the API itself.
 //!
-//! There is no allocator: what is taken is what the stored services hold. Services are written one by one, so two cannot choose the
-//! same; a crash loses nothing because there is nothing to lose.
+//! There is no allocator: what is taken is what the stored services hold (`taken`). Services are written one by one (`turns`), so two
+//! cannot choose the same; a crash loses nothing because there is nothing to lose.
+
+mod range;
+mod taken;
+
+pub use range::{RangeError, ServiceRange};
+pub(crate) use taken::Taken;
 
 use crate::Inner;
 use crate::kinds::check::At;
 use crate::kinds::service;
 use crate::ownership::By;
 use meta::{FieldError, GroupResource, Object, Reason, Status};
+use range::free_from;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
-use std::str::FromStr;
-use store::{Entry, Range};
-use thiserror::Error;
-
-/// The addresses services get, as a CIDR: `10.96.0.0/12`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceRange {
-    base: u32,
-    bits: u32,
-}
-
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum RangeError {
-    #[error("is not an IPv4 CIDR such as 10.96.0.0/12")]
-    Format,
-    #[error("must leave between 4 and 2^20 addresses: a prefix length from 12 to 30")]
-    Size,
-}
-
-impl Default for ServiceRange {
-    fn default() -> Self {
-        Self { base: u32::from(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 }
-    }
-}
-
-impl FromStr for ServiceRange {
-    type Err = RangeError;
-
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        let (address, bits) = text.split_once('/').ok_or(RangeError::Format)?;
-        let address: Ipv4Addr = address.parse().map_err(|_| RangeError::Format)?;
-        let bits: u32 = bits.parse().map_err(|_| RangeError::Format)?;
-        if !(12..=30).contains(&bits) {
-            return Err(RangeError::Size);
-        }
-        Ok(Self { base: u32::from(address) & (u32::MAX << (32 - bits)), bits })
-    }
-}
-
-impl std::fmt::Display for ServiceRange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", Ipv4Addr::from(self.base), self.bits)
-    }
-}
-
-impl ServiceRange {
-    fn size(self) -> u32 {
-        1 << (32 - self.bits)
-    }
-
-    /// The address of the API's own service.
-    fn first(self) -> Ipv4Addr {
-        Ipv4Addr::from(self.base + 1)
-    }
-
-    /// Neither the network itself nor its broadcast address.
-    fn contains(self, address: Ipv4Addr) -> bool {
-        let offset = u32::from(address).wrapping_sub(self.base);
-        offset > 0 && offset < self.size() - 1
-    }
-
-    /// A free address. The lower part of the range is left to those who ask for one, as long as there are others.
-    fn choose(self, taken: &HashSet<Ipv4Addr>, random: u64) -> Option<Ipv4Addr> {
-        let last = self.size() - 2;
-        let kept = (self.size() / 16).clamp(16, 256).min(last);
-        let upper = free_from(kept + 1..=last, random, |offset| !taken.contains(&Ipv4Addr::from(self.base + offset)));
-        let free = upper
-            .or_else(|| free_from(2..=kept, random, |offset| !taken.contains(&Ipv4Addr::from(self.base + offset))));
-        free.map(|offset| Ipv4Addr::from(self.base + offset))
-    }
-}
-
-/// The first free number at or after a random place, round the end.
-fn free_from(range: RangeInclusive<u32>, random: u64, free: impl Fn(u32) -> bool) -> Option<u32> {
-    if range.is_empty() {
-        return None;
-    }
-    let (start, end) = (*range.start(), *range.end());
-    let from = start + u32::try_from(random % u64::from(end - start + 1)).unwrap_or(0);
-    (from..=end).chain(start..from).find(|number| free(*number))
-}
 
 /// Gives a service what it needs and does not have: families, an address, ports.
 pub(crate) fn admit(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(), Status> {
@@ -240,9 +165,10 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
         // It cannot change any more; the rules will say so.
         return Ok(());
     }
-    let taken = taken_addresses(api)?;
     if asked.is_empty() {
-        let Some(chosen) = range.choose(&taken, api.random()) else {
+        let random = api.random();
+        let free = |taken: &taken::Holders| range.choose(random, |address| taken.has_address(address));
+        let Some(chosen) = api.taken.read(&api.store, free)? else {
             return Err(Status::internal(format!("failed to allocate a serviceIP: range is full: {range}")));
         };
         let chosen = chosen.to_string();
@@ -252,7 +178,9 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
     }
     let why = match asked.parse::<Ipv4Addr>() {
         Ok(address) if !range.contains(address) => "the provided network does not match the current range".to_owned(),
-        Ok(address) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
+        Ok(address) if api.taken.read(&api.store, |taken| taken.has_address(address))? => {
+            "provided IP is already allocated".to_owned()
+        }
         _ => return Ok(()),
     };
     let error = FieldError::invalid(
@@ -261,44 +189,6 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
         format!("failed to allocate IP {asked}: {why}"),
     );
     Err(invalid(object, &[error]))
-}
-
-fn services(api: &Inner, wanted: impl FnMut(&str, &Entry) -> bool) -> Result<Vec<Entry>, Status> {
-    let Some(kind) = api.kind("", "v1", "services") else { return Ok(Vec::new()) };
-    let range = Range { collection: &kind.collection, prefix: "", after: None, limit: 0, at: None };
-    let page = api.store.range(&range, wanted).map_err(crate::objects::storage)?;
-    Ok(page.items.into_iter().map(|(_, entry)| entry).collect())
-}
-
-fn fact<'a>(entry: &'a Entry, name: &str) -> Option<&'a str> {
-    entry.attrs.fields.iter().find(|(key, _)| &**key == name).map(|(_, value)| &**value)
-}
-
-/// Known without parsing anything: the address is a selectable field.
-fn taken_addresses(api: &Inner) -> Result<HashSet<Ipv4Addr>, Status> {
-    let mut taken = HashSet::new();
-    services(api, |_, entry| {
-        taken.extend(fact(entry, "spec.clusterIP").and_then(|address| address.parse::<Ipv4Addr>().ok()));
-        false
-    })?;
-    Ok(taken)
-}
-
-/// The node ports of all services but the one that is written.
-fn taken_ports(api: &Inner, but: &Object) -> Result<HashSet<i64>, Status> {
-    let Some(kind) = api.kind("", "v1", "services") else { return Ok(HashSet::new()) };
-    let with_ports = |_: &str, entry: &Entry| matches!(fact(entry, "spec.type"), Some("NodePort" | "LoadBalancer"));
-    let mut taken = HashSet::new();
-    for entry in services(api, with_ports)? {
-        let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
-        if object.uid() != but.uid() {
-            let root = At::root("", &object.0);
-            let spec = root.part("spec");
-            taken.extend(spec.items("ports").filter_map(|port| port.int("nodePort")));
-            taken.extend(spec.int("healthCheckNodePort"));
-        }
-    }
-    Ok(taken)
 }
 
 fn node_ports(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(), Status> {
@@ -310,19 +200,13 @@ fn node_ports(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<
     let range = &api.options.service_node_ports;
     let choose = at.text("type") == "NodePort" || at.flag("allocateLoadBalancerNodePorts");
     let health = service::needs_health_port(&at);
-    let old_root = old.map(|old| At::root("", &old.0));
-    let was: HashSet<i64> = match &old_root {
-        Some(root) => {
-            let spec = root.part("spec");
-            spec.items("ports").filter_map(|port| port.int("nodePort")).chain(spec.int("healthCheckNodePort")).collect()
-        }
-        None => HashSet::new(),
-    };
-    let mut taken = taken_ports(api, object)?;
+    let was = old.map(taken::node_ports).unwrap_or_default();
+    let item = format!("{}/{}", object.namespace(), object.name());
+    let is_taken = |number: i64| api.taken.read(&api.store, |taken| taken.has_port(number, &item));
     let mut errors = Vec::new();
-    let mut check = |field: String, number: i64| {
+    let mut check = |field: String, number: i64| -> Result<(), Status> {
         if was.contains(&number) {
-            return;
+            return Ok(());
         }
         if !range.contains(&u16::try_from(number).unwrap_or(0)) {
             let why = format!(
@@ -331,28 +215,33 @@ fn node_ports(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<
                 range.end()
             );
             errors.push(FieldError::invalid(field, number, why));
-        } else if taken.contains(&number) {
+        } else if is_taken(number)? {
             errors.push(FieldError::invalid(field, number, "provided port is already allocated"));
         }
+        Ok(())
     };
     for port in at.items("ports") {
         if let Some(number) = port.int("nodePort") {
-            check(port.field("nodePort"), number);
+            check(port.field("nodePort"), number)?;
         }
     }
     if let Some(number) = at.int("healthCheckNodePort").filter(|_| health) {
-        check(at.field("healthCheckNodePort"), number);
+        check(at.field("healthCheckNodePort"), number)?;
     }
     if !errors.is_empty() {
         return Err(invalid(object, &errors));
     }
-    taken.extend(at.items("ports").filter_map(|port| port.int("nodePort")));
+    let mut own: HashSet<i64> = at.items("ports").filter_map(|port| port.int("nodePort")).collect();
     let mut next = || {
         let numbers = u32::from(*range.start())..=u32::from(*range.end());
-        let free = free_from(numbers, api.random(), |number| !taken.contains(&i64::from(number)));
-        let free = free.ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?;
-        taken.insert(i64::from(free));
-        Ok::<i64, Status>(i64::from(free))
+        let random = api.random();
+        let chosen = api.taken.read(&api.store, |taken| {
+            let free = |number| !own.contains(&number) && !taken.has_port(number, &item);
+            free_from(numbers, random, |number| free(i64::from(number)))
+        })?;
+        let chosen = chosen.ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?;
+        own.insert(i64::from(chosen));
+        Ok::<i64, Status>(i64::from(chosen))
     };
     let Some(spec) = service::spec_mut(object) else { return Ok(()) };
     // Ports of one number (TCP and UDP) share a node port.
@@ -452,42 +341,4 @@ async fn make(api: &Inner, group: &str, plural: &str, desired: Value) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_range_is_a_cidr_of_sensible_size() {
-        let range: ServiceRange = "10.96.3.4/24".parse().unwrap();
-        assert_eq!(range.to_string(), "10.96.3.0/24");
-        assert_eq!(range.first(), Ipv4Addr::new(10, 96, 3, 1));
-        for (text, wrong) in
-            [("10.96.0.0", RangeError::Format), ("x/24", RangeError::Format), ("10.0.0.0/8", RangeError::Size)]
-        {
-            assert_eq!(text.parse::<ServiceRange>(), Err(wrong), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_address_is_given_once_until_none_is_left() {
-        let range: ServiceRange = "10.0.0.0/27".parse().unwrap();
-        let mut taken = HashSet::from([range.first()]);
-        for random in 0..29 {
-            let chosen = range.choose(&taken, random * 7).unwrap();
-            assert!(range.contains(chosen) && taken.insert(chosen), "{chosen}");
-        }
-        assert_eq!(range.choose(&taken, 3), None);
-    }
-
-    proptest! {
-        #[test]
-        fn a_free_number_is_found_if_there_is_one(start in 0u32..50, len in 0u32..50, random: u64, taken in proptest::collection::hash_set(0u32..100, 0..60)) {
-            let range = start..=start + len;
-            let found = free_from(range.clone(), random, |n| !taken.contains(&n));
-            match found {
-                Some(n) => prop_assert!(range.contains(&n) && !taken.contains(&n)),
-                None => prop_assert!(range.clone().all(|n| taken.contains(&n))),
-            }
-        }
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use crate::ownership::{self, By};
 use crate::path::Verb;
 use crate::render::{self, Include};
 use crate::{Inner, definitions, patch, server_side};
-use auth::Authorized;
+use auth::{Authorized, Peer};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use meta::options::{DeleteOptions, ListOptions, Query, WriteOptions};
@@ -32,6 +32,8 @@ pub struct Call<'a> {
     pub name: &'a str,
     pub endpoint: &'a Endpoint,
     pub query: Query<'a>,
+    /// The connection it came over.
+    pub peer: &'a Peer,
     pub headers: &'a HeaderMap,
     pub answer: Answer,
     /// What the client should be told besides the answer, whatever that is.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::{Entry, Event, Range, Revision, Store, Watch};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Without a timeoutSeconds a watch ends after this long, so that clients spread over servers again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// A watcher that lost its rights gets nothing after this long.
+/// A watcher that lost its rights or its credentials gets nothing after this long.
 const ASK_AGAIN_EVERY: Duration = Duration::from_secs(5);
 /// Events taken at once, and the size at which a chunk is sent.
 const BATCH: usize = 512;
@@ -42,7 +42,8 @@ impl Call<'_> {
         let start = self.start(&filter).await?;
         let options = &filter.options;
         let timeout = options.timeout.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-        let deadline = Instant::now() + timeout;
+        let credential = self.api.options.authenticator.credential(self.peer, self.headers);
+        let deadline = Instant::now() + credential.ends().map_or(timeout, |end| timeout.min(until(end)));
         let bookmark_at = if options.bookmarks { next_bookmark(deadline) } else { None };
         let stream = Stream {
             timer: Box::pin(sleep_until(bookmark_at.unwrap_or(deadline))),
@@ -50,6 +51,7 @@ impl Call<'_> {
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
             stop: self.kind.lifetime(&self.api.stop),
+            credential,
             right: self.api.options.authorizer.right(&self.proof),
             asked: Instant::now(),
             store: self.api.store.clone(),
@@ -135,8 +137,9 @@ struct Stream {
     mark_initial_end: bool,
     deadline: Instant,
     stop: CancellationToken,
+    credential: auth::Credential,
     right: auth::Right,
-    /// When the right was last known to hold.
+    /// When credential and right were last known to hold.
     asked: Instant,
     pending: Vec<Arc<Event>>,
     /// Nothing is sent before this.
@@ -242,7 +245,7 @@ impl Stream {
                 biased;
                 moved = watch.next(BATCH, &mut self.pending) => match moved {
                     Ok(()) => {
-                        if !still_allowed(&self.right, &mut self.asked) {
+                        if !still_allowed(&self.credential, &self.right, &mut self.asked) {
                             return None;
                         }
                         self.rest = rest(watch.watchers());
@@ -267,6 +270,9 @@ impl Stream {
                 () = self.timer.as_mut() => {
                     // No bookmark was due: it is the deadline.
                     self.bookmark_at.take()?;
+                    if !still_allowed(&self.credential, &self.right, &mut self.asked) {
+                        return None;
+                    }
                     self.bookmark_at = next_bookmark(self.deadline);
                     self.timer.as_mut().reset(self.bookmark_at.unwrap_or(self.deadline));
                     bookmark(&self.renderer, watch.revision(), false, &mut out);
@@ -277,11 +283,16 @@ impl Stream {
     }
 }
 
+/// How long it is until then.
+fn until(end: SystemTime) -> Duration {
+    end.duration_since(SystemTime::now()).unwrap_or_default()
+}
+
 /// Asked when there is something to tell, so that a watch without news costs nothing.
-fn still_allowed(right: &auth::Right, asked: &mut Instant) -> bool {
+fn still_allowed(credential: &auth::Credential, right: &auth::Right, asked: &mut Instant) -> bool {
     if asked.elapsed() >= ASK_AGAIN_EVERY {
         *asked = Instant::now();
-        return right.holds();
+        return credential.holds() && right.holds();
     }
     true
 }

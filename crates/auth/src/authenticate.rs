@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{Issuer, Peer, Refused, TokenFileError, TokenTable, User, authorize, local};
+use crate::{Credential, Issuer, Peer, Refused, TokenFileError, TokenTable, User, authorize, credential::Proof, local};
 
 /// Why a request has no user. The text may be shown to the caller and logged: it never holds what was presented.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +128,22 @@ impl Authenticator {
         Err(Unauthenticated::Nothing)
     }
 
+    /// What an authenticated request presented, for asking again while its answer goes on.
+    pub fn credential(&self, peer: &Peer, headers: &HeaderMap) -> Credential {
+        if peer.in_process_user().is_some() {
+            return Credential::new(Proof::Nothing);
+        }
+        if peer.certificate_ends().is_some() {
+            return Credential::new(Proof::Certificate(peer.clone()));
+        }
+        let Ok(Some(token)) = presented_token(headers) else { return Credential::new(Proof::Nothing) };
+        Credential::new(match (self.static_user(token), &self.options.issuer) {
+            (Some(user), _) => Proof::Static { tokens: Arc::clone(&self.tokens), token: token.into(), user },
+            (None, Some(issuer)) => Proof::Signed { issuer: Arc::clone(issuer), token: token.into() },
+            (None, None) => Proof::Nothing,
+        })
+    }
+
     fn static_user(&self, token: &[u8]) -> Option<Arc<User>> {
         let tokens = Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner));
         tokens.user_of(token)
@@ -155,7 +171,7 @@ impl Authenticator {
 }
 
 /// Seconds since 1970.
-fn seconds_now() -> i64 {
+pub(crate) fn seconds_now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

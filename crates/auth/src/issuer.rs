@@ -8,6 +8,7 @@ mod claims;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+    time::{Duration, SystemTime},
 };
 
 use aws_lc_rs::digest;
@@ -256,6 +257,12 @@ impl Issuer {
             return Err(Refused::NotOurs);
         }
         self.live(&identity, token, now)
+    }
+
+    /// From when on the token is refused because of its age; none when it says nothing of that.
+    pub(crate) fn ends(&self, token: &[u8]) -> Option<SystemTime> {
+        let end = u64::try_from(self.identity(token).ok()?.last_second()?).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(end.saturating_add(1)))
     }
 
     /// Its time has come and not passed, and everything it depends on is still there.

@@ -2,6 +2,7 @@
 
 mod authenticate;
 mod authorize;
+mod credential;
 mod impersonate;
 mod issuer;
 mod keys;
@@ -14,6 +15,7 @@ mod user;
 
 pub use authenticate::{Authenticator, Options, Unauthenticated};
 pub use authorize::{Authorized, Authorizer, Denied, Escalation, Opinion, PolicySource, Request, Right};
+pub use credential::Credential;
 pub use impersonate::{Claim, Impersonation, Malformed};
 pub use issuer::{Bound, BoundKind, Found, Issuer, IssuerOptions, Objects, Refused, Ticket};
 pub use keys::{KeyError, SigningKeys};

@@ -58,6 +58,11 @@ impl Peer {
         self.0.in_process.as_ref()
     }
 
+    /// When the client certificate ends, if there is one that names a user.
+    pub(crate) fn certificate_ends(&self) -> Option<SystemTime> {
+        self.0.certificate.as_ref()?.as_ref().ok().map(|known| known.not_after)
+    }
+
     /// The user of the client certificate. Expiry is checked on every request: a connection may outlive its certificate.
     pub(crate) fn certificate_user(&self, now: SystemTime) -> Option<Result<Arc<User>, Unauthenticated>> {
         Some(match self.0.certificate.as_ref()? {

@@ -14,6 +14,7 @@ mod estimate;
 mod eval;
 mod explain;
 mod functions;
+pub mod pattern;
 mod program;
 mod syntax;
 mod value;

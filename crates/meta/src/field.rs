@@ -125,7 +125,32 @@ fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Number(number) if number.is_f64() => float(number.as_f64().unwrap_or_default()),
-        _ => value.to_string(),
+        // Go prints a struct as it is declared; these are the ones that are shown most.
+        _ => ordered(value, &["matchLabels", "matchExpressions"], &["controller", "blockOwnerDeletion"]),
+    }
+}
+
+/// JSON with these fields first and last, wherever they stand, and the others by name between them.
+pub fn ordered(value: &Value, first: &[&str], last: &[&str]) -> String {
+    match value {
+        Value::Object(map) => {
+            let place = |key: &str| match (first.iter().position(|k| *k == key), last.iter().position(|k| *k == key)) {
+                (Some(at), _) => (0, at),
+                (None, None) => (1, 0),
+                (None, Some(at)) => (2, at),
+            };
+            let mut fields: Vec<(&String, &Value)> = map.iter().collect();
+            fields.sort_by_key(|(key, _)| place(key));
+            let fields = fields
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::String(key.clone()), ordered(value, first, last)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().map(|item| ordered(item, first, last)).collect();
+            format!("[{}]", items.join(","))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -192,6 +217,16 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(FieldError::invalid("f", value, "").to_string(), format!("f: Invalid value: {expected}"));
         }
+    }
+
+    #[test]
+    fn fields_that_have_a_place_are_shown_in_it() {
+        let value = json!({"z": 1, "b": {"y": [], "x": {}}, "a": [{"last": null, "x": "q\"", "first": 2.5}]});
+        assert_eq!(
+            ordered(&value, &["first", "z"], &["last", "b"]),
+            r#"{"z":1,"a":[{"first":2.5,"x":"q\"","last":null}],"b":{"x":{},"y":[]}}"#
+        );
+        assert_eq!(ordered(&value, &[], &[]), value.to_string());
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod selector;
 pub mod status;
 pub mod table;
 pub mod time;
+pub mod yaml;
 
 pub use field::{FieldError, FieldErrors};
 pub use object::Object;

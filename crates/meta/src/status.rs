@@ -320,7 +320,7 @@ impl Details {
             });
             out.insert("causes".into(), causes.collect());
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.retry_after.filter(|seconds| *seconds > 0) {
             out.insert("retryAfterSeconds".into(), seconds.into());
         }
         Value::Object(out)

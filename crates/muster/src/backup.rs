@@ -89,16 +89,12 @@ fn restore(data: &Data, file: &Path) -> Result<(), Problem> {
     let dir = DataDir::choose(data.data_dir.clone())?;
     dir.create()?;
     let into = dir.store();
-    if fs::read_dir(&into).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Problem::new(
-            Kind::Configuration,
-            "nothing was restored",
-            format!("{} holds data", into.display()),
-        )
-        .next(format!("stop the server and move it aside: mv {0} {0}.old", into.display())));
-    }
     verified(file)?;
-    let info = store::restore(&RealFs, file, &into).map_err(|e| unusable(file, &e))?;
+    let info = store::restore(&RealFs, file, &into).map_err(|error| match error {
+        store::Error::NotEmpty { .. } => Problem::new(Kind::Configuration, "nothing was restored", error)
+            .next(format!("stop the server and move it aside: mv {0} {0}.old", into.display())),
+        error => error.into(),
+    })?;
     let keys = storage::key_file(data, &dir);
     let missing = if keys.exists() { "" } else { " (it is missing now)" };
     say(&format!(

@@ -12,6 +12,7 @@ use runtime::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    apiext,
     cli::{LogFormat, boolean},
     logging,
     problem::{Kind, Problem},
@@ -165,7 +166,12 @@ async fn serve(config: Config, log: Arc<runtime::logging::Log>, exporter: Option
     let mut signals = Signals::new()?;
     let traces = Traces::start(exporter);
     let app = App::new(&config, registry, Some(log)).await.map_err(problem)?;
+    let face = match &config.api_ext {
+        Some(section) => Some(apiext::bind(section).await?),
+        None => None,
+    };
     let stop = CancellationToken::new();
+    let face = face.map(|face| tokio::spawn(face.run(stop.clone())));
     let mut running = tokio::spawn(app.run(stop.clone()));
     let early = tokio::select! {
         () = signals.next() => {
@@ -180,6 +186,9 @@ async fn serve(config: Config, log: Arc<runtime::logging::Log>, exporter: Option
         Some(ended) => ended,
         None => running.await,
     };
+    if let Some(face) = face {
+        let _ = face.await;
+    }
     traces.stop().await;
     ended.map_err(|died| Problem::new(Kind::Failed, "the hub died", died))?.map_err(problem)
 }

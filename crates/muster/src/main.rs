@@ -1,5 +1,6 @@
 //! The binary: reads the command line, wires the rooms together, says what went wrong.
 
+mod apiext;
 mod backup;
 mod cli;
 mod client;
@@ -32,9 +33,6 @@ use problem::Problem;
 static ALLOCATOR: heap::Heap = heap::Heap;
 
 fn main() -> ExitCode {
-    // The allocator asks for pages of 2 MiB, one for each thread and size: that doubles an idle server's memory and gained no speed. Where the
-    // system does not know the wish, nothing is lost.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let outcome = match Cli::parse().command {
         Command::Apiserver(flags) => server::run(*flags),
         Command::Hub(flags) => hub::run(*flags),

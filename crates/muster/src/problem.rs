@@ -74,6 +74,8 @@ impl From<store::Error> for Problem {
                 .next("put back the key file that was in use when the data was written (--encryption-key-file)"),
             store::Error::Corrupt { .. } => Problem::new(Kind::Storage, "the stored data is damaged", why)
                 .next("move the store folder aside and run: muster backup restore FILE"),
+            store::Error::Unfinished { .. } => Problem::new(Kind::Storage, "the stored data is not all there", why)
+                .next("run again: muster backup restore FILE"),
             store::Error::Version { .. } => Problem::new(Kind::Storage, "the stored data is of another version", why),
             _ => Problem::new(Kind::Storage, "the store failed", why),
         }

@@ -258,6 +258,19 @@ fn a_backup_comes_back_and_keys_rotate() {
     assert!(restored.get("/api/v1/namespaces/default/secrets/s").contains("Y2FuYXJ5LTQ3MTE="));
     restored.stop(Signal::TERM);
 
+    // A restore that was cut short: refused, and run again.
+    let cut = dir.path().join("cut");
+    fs::create_dir_all(cut.join("store")).unwrap();
+    fs::copy(data.join("encryption.key"), cut.join("encryption.key")).unwrap();
+    fs::write(cut.join("store/VERSION"), "muster store 1, restore under way\n").unwrap();
+    fs::write(cut.join("store/00000000001000000002.snap.tmp"), "half").unwrap();
+    let (code, _, said) = run(&["apiserver", &at(&cut)]);
+    assert!(code == 5 && said.contains("cut short") && said.contains("muster backup restore"), "{said}");
+    ok(&["backup", "restore", &at(&cut), name]);
+    let restored = Server::start(&cut, &[]);
+    assert!(restored.get("/api/v1/namespaces/default/secrets/s").contains("Y2FuYXJ5LTQ3MTE="));
+    restored.stop(Signal::TERM);
+
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

@@ -106,7 +106,7 @@ fn replace_function(file: &str, function: &str) -> String {
 
 fn kubectl() -> Option<PathBuf> {
     let output = Command::new(root().join("tests/peers/ensure")).arg("kubectl").output().ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.lines().last()?.trim());
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.lines().last()?.trim()).join("kubectl");
     path.is_file().then_some(path)
 }
 
@@ -118,7 +118,8 @@ fn free_ports<const N: usize>() -> [u16; N] {
 
 /// Runs a part of the page, with what a reader of it has.
 fn follow(script: &str, folder: &Path, kubectl: &Path, ports: [(&str, u16); 4]) -> String {
-    let mut script = format!("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
+    let mut script =
+        format!("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT\n{script}");
     for (page, port) in ports {
         script = script.replace(page, &format!(":{port}"));
     }

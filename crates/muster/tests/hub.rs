@@ -163,7 +163,8 @@ impl World {
 fn a_hub_is_started_watched_steered_and_stopped() {
     // KC-1 KC-5 SYM-10 SYM-11
     let world = World::new(&[]);
-    let config = world.config("");
+    let rest = free_port();
+    let config = world.config(&format!("apiExt: {{bindAddress: {rest}}}\n"));
     let hub = Running::start(muster(&["hub", "-c", config.to_str().unwrap(), "-v=4"]), &world.path("hub.log"));
     world.ready();
     let (code, said, complained) = world.controller(&["list"]);
@@ -184,6 +185,22 @@ fn a_hub_is_started_watched_steered_and_stopped() {
     let (code, _, complained) = world.controller(&["enable", "nonsense"]);
     assert!(code == 1 && complained.contains("there are: at, redismigration"), "{complained}");
 
+    // The REST face beside it asks the same API, in the name of its caller.
+    assert!(get(rest, "/apiext/v1/demo.wukong.com/v1/ats").unwrap().starts_with("HTTP/1.1 401"));
+    let data = format!("--data-dir={}", world.path("data").display());
+    let admin = run(&["token", "create", &data]).1;
+    let rows = http(
+        rest,
+        &format!(
+            "GET /apiext/v1/demo.wukong.com/v1/ats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\r\n",
+            admin.trim()
+        ),
+    );
+    assert!(
+        rows.as_ref().is_some_and(|rows| rows.starts_with("HTTP/1.1 200") && rows.contains("\"first\"")),
+        "{rows:?}"
+    );
+
     // Whoever has no token, or one of somebody without rights, sees nothing of the inside.
     let ask = |token: &str| {
         http(
@@ -193,7 +210,6 @@ fn a_hub_is_started_watched_steered_and_stopped() {
             ),
         )
     };
-    let data = format!("--data-dir={}", world.path("data").display());
     assert!(ask("nonsense").unwrap().starts_with("HTTP/1.1 401"));
     let weak = run(&["token", "create", "--user", "weak", &data]).1;
     assert!(ask(weak.trim()).unwrap().starts_with("HTTP/1.1 403"));

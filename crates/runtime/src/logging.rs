@@ -7,7 +7,12 @@ use std::{
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, filter::filter_fn, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    EnvFilter, Layer, Registry,
+    filter::{FilterExt, filter_fn},
+    fmt,
+    layer::SubscriberExt,
+    reload,
+    util::SubscriberInitExt,
 };
 
 use crate::{
@@ -47,13 +52,25 @@ pub fn start(verbosity: u8, json: bool, traces: Option<TraceLayer>) -> Arc<Log> 
         false => lines.with_ansi(io::stderr().is_terminal()).with_target(verbosity >= 4).boxed(),
     };
     let traces = traces.map(|traces| traces.with_filter(filter_fn(is_traced)));
-    let _ = tracing_subscriber::registry().with(lines.with_filter(chosen)).with(traces).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(chosen.and(filter_fn(keeps_secrets))))
+        .with(traces)
+        .try_init();
     Arc::new(Log { filter: handle, level: Mutex::new(level) })
+}
+
+/// The client library warns of an answer it cannot read by printing it, and it may be a Secret (B-17). The error it returns says enough.
+fn keeps_secrets(metadata: &Metadata<'_>) -> bool {
+    !(metadata.target().starts_with("kube_client") && *metadata.level() == Level::WARN)
 }
 
 /// Spans of traces, and what goes wrong inside them.
 fn is_traced(metadata: &Metadata<'_>) -> bool {
-    if metadata.is_span() { metadata.target() == trace::TARGET } else { *metadata.level() <= Level::WARN }
+    if metadata.is_span() {
+        metadata.target() == trace::TARGET
+    } else {
+        *metadata.level() <= Level::WARN && keeps_secrets(metadata)
+    }
 }
 
 impl LogLevel for Log {
@@ -85,6 +102,29 @@ mod tests {
             let text = filter(verbosity);
             EnvFilter::try_new(text).unwrap();
             assert!(text.starts_with("warn") || text.contains("h2=warn"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_client_prints_reaches_neither_log_nor_traces() {
+        // B-17
+        let seen = |level: &str| {
+            let filter = EnvFilter::new(level).and(filter_fn(keeps_secrets));
+            let subscriber =
+                tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(filter));
+            tracing::subscriber::with_default(subscriber, || {
+                let warns = tracing::enabled!(target: "kube_client::client", Level::WARN);
+                let traced = tracing_subscriber::registry()
+                    .with(fmt::layer().with_writer(io::sink).with_filter(filter_fn(is_traced)));
+                let traced = tracing::subscriber::with_default(
+                    traced,
+                    || tracing::enabled!(target: "kube_client::client", Level::WARN),
+                );
+                (warns, traced, tracing::enabled!(target: "kube_client::client", Level::ERROR))
+            })
+        };
+        for level in ["warn,muster=info", "trace", filter(10)] {
+            assert_eq!(seen(level), (false, false, true), "{level}");
         }
     }
 

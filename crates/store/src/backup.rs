@@ -25,15 +25,22 @@ pub fn verify(fs: &dyn Fs, backup: &Path) -> Result<BackupInfo> {
     copy(fs, backup, |_, _| Ok(()))
 }
 
-/// Makes a store directory from a backup. The directory must be empty or not exist.
+/// Makes a store directory from a backup. The directory must be empty, not exist, or be what a restore cut short left.
+///
+/// From the first file on, VERSION says that a restore is under way, and a store is never opened on that. So a crash anywhere leaves
+/// nothing, or something that is refused until a restore has been run again, or the whole store.
 pub fn restore(fs: &dyn Fs, backup: &Path, dir: &Path) -> Result<BackupInfo> {
     let info = verify(fs, backup)?;
     let io = |e| Error::io(format!("restoring into {}", dir.display()), e);
     fs.create_dir(dir).map_err(io)?;
-    if !fs.list(dir).map_err(io)?.is_empty() {
-        return Err(Error::Unavailable(format!("{} is not empty; restore into an empty directory", dir.display())));
-    }
+    embedded::restorable(fs, dir)?;
     let _lock = embedded::lock(fs, dir)?;
+    // Once more: somebody may have been faster.
+    let leftovers = embedded::restorable(fs, dir)?;
+    embedded::mark(fs, dir, embedded::RESTORING)?;
+    for name in leftovers.iter().filter(|name| !name.starts_with("VERSION")) {
+        fs.remove(&dir.join(name)).map_err(io)?;
+    }
     let head = Head { kind: Kind::Snapshot, revision: info.revision + RESTORE_LEAP, created: info.created };
     let path = embedded::snapshot_path(dir, head.revision);
     let mut writer = SnapshotWriter::create(fs, &path, head).map_err(io)?;

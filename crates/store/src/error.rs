@@ -13,6 +13,9 @@ pub enum Error {
     /// The compare failed; what is there now. Also: deleting what is absent.
     #[error("the key changed: it is now {}", match .current { Some(e) => format!("at revision {}", e.revision), None => "absent".into() })]
     Conflict { current: Option<Entry> },
+    /// The guard of the write had changed; nothing was written.
+    #[error("what the write depends on has changed")]
+    Overtaken,
     #[error("the revision was compacted away; the oldest kept is {oldest}")]
     Compacted { oldest: Revision },
     #[error("the revision lies in the future; the current one is {current}")]
@@ -29,6 +32,10 @@ pub enum Error {
     Locked { dir: PathBuf, holder: Option<String> },
     #[error("{file} says {found:?}, this program knows {known}; use the program version that wrote it", file = .file.display())]
     Version { file: PathBuf, found: String, known: String },
+    #[error("a restore into {dir} was cut short; the store is not opened so that no part of it is taken for the whole; restore again", dir = .dir.display())]
+    Unfinished { dir: PathBuf },
+    #[error("{dir} holds data; restore into an empty directory", dir = .dir.display())]
+    NotEmpty { dir: PathBuf },
     #[error("the value has {size} bytes, more than the {limit} allowed")]
     TooLarge { size: usize, limit: usize },
     /// Whether the write happened is not known.

@@ -27,8 +27,8 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use fs::{File, Fs, RealFs};
 pub use model::{
-    Attrs, BackupInfo, Change, Collection, Describe, Entry, Event, Expect, Health, Key, Page, Range, Revision, Write,
-    Written, mark,
+    Attrs, BackupInfo, Change, Collection, Describe, Entry, Event, Expect, Guard, Health, Key, Page, Range, Revision,
+    Write, Written, mark,
 };
 pub use options::{History, Options};
 pub use seal::{KeyId, KeyRing, Sealer};

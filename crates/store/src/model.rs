@@ -103,6 +103,21 @@ pub struct Write {
     pub key: Key,
     pub expect: Expect,
     pub change: Change,
+    /// The write happens only while this holds too.
+    pub guard: Option<Guard>,
+}
+
+impl Write {
+    pub fn new(key: Key, expect: Expect, change: Change) -> Write {
+        Write { key, expect, change, guard: None }
+    }
+}
+
+/// Another key that must not have changed since this revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    pub key: Key,
+    pub revision: Revision,
 }
 
 /// A write that is durable and visible.

@@ -57,7 +57,7 @@ struct Group {
     changes: Vec<Fed>,
     answers: Vec<Answer>,
     /// Compares that failed against a write of this very group: they can be answered only when it is durable.
-    refused: Vec<(oneshot::Sender<Result<Written>>, Option<Entry>)>,
+    refused: Vec<(oneshot::Sender<Result<Written>>, Error)>,
     /// What the group's own writes make of a key.
     now: HashMap<Key, Option<Entry>>,
     bytes: usize,
@@ -103,14 +103,25 @@ impl<J: Journal> Writer<J> {
     }
 
     fn join(&self, group: &mut Group, write: Write, answer: oneshot::Sender<Result<Written>>) {
-        let Write { key, expect, change } = write;
+        let Write { key, expect, change, guard } = write;
+        if let Some(guard) = guard {
+            let own = group.now.get(&guard.key);
+            let now = own.map_or_else(|| self.tree.get(&guard.key), Clone::clone);
+            if now.is_none_or(|entry| entry.revision != guard.revision) {
+                match own {
+                    Some(_) => group.refused.push((answer, Error::Overtaken)),
+                    None => drop(answer.send(Err(Error::Overtaken))),
+                }
+                return;
+            }
+        }
         let own = group.now.get(&key);
         let in_group = own.is_some();
         let current = own.cloned().unwrap_or_else(|| self.tree.get(&key));
         let absent_delete = matches!(change, Change::Delete) && current.is_none();
         if absent_delete || !expect.holds(current.as_ref().map(|e| e.revision)) {
             if in_group {
-                group.refused.push((answer, current));
+                group.refused.push((answer, Error::Conflict { current }));
             } else {
                 let _ = answer.send(Err(Error::Conflict { current }));
             }
@@ -141,8 +152,8 @@ impl<J: Journal> Writer<J> {
                     for (answer, written) in answers {
                         let _ = answer.send(Ok(written));
                     }
-                    for (answer, current) in refused {
-                        let _ = answer.send(Err(Error::Conflict { current }));
+                    for (answer, error) in refused {
+                        let _ = answer.send(Err(error));
                     }
                 });
             }

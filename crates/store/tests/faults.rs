@@ -226,6 +226,38 @@ async fn lost_sectors_and_cut_or_missing_files_are_detected() {
     }
 }
 
+// F-5
+#[tokio::test]
+async fn a_value_of_zeros_that_rots_is_not_taken_for_a_torn_write() {
+    let fs = SimFs::new();
+    let store = open(&fs).unwrap();
+    for n in 0..3 {
+        store.write(put(&key("c", "a"), Expect::Anything, vec![b'x'; 100 + n])).await.unwrap();
+    }
+    store.write(put(&key("c", "zeros"), Expect::Absent, vec![0; 3000])).await.unwrap();
+    drop(store);
+    let (truth, revision) = {
+        let store = open(&fs.after_crash(1)).unwrap();
+        (state(&store), store.revision())
+    };
+    for path in data_files(&fs).into_iter().filter(|p| p.to_string_lossy().ends_with(".log")) {
+        for byte in 0..fs.content(&path).len() {
+            let rotten = fs.after_kill();
+            rotten.flip(&path, byte, 4);
+            match open(&rotten) {
+                Err(Error::Corrupt { .. } | Error::Version { .. }) => {}
+                Err(other) => panic!("{} byte {byte}: {other}", path.display()),
+                Ok(store) => {
+                    assert!(state(&store) == truth && store.revision() == revision, "{} byte {byte}", path.display());
+                }
+            }
+        }
+    }
+    // And it goes on behind it.
+    let store = open(&fs.after_kill()).unwrap();
+    assert_eq!(store.write(put(&key("c", "b"), Expect::Absent, "1")).await.unwrap().revision, revision + 1);
+}
+
 #[tokio::test]
 async fn sealed_values_that_rot_are_detected_too() {
     let ring = Arc::new(KeyRing::ephemeral().unwrap());

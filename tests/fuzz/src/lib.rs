@@ -13,6 +13,7 @@ pub type Target = fn(&[u8]);
 /// Every target by name; the name is also its corpus folder and its libFuzzer binary.
 pub const TARGETS: &[(&str, Target)] = &[
     ("json", targets::json),
+    ("yaml", targets::yaml),
     ("json_patch", targets::json_patch),
     ("merge_patch", targets::merge_patch),
     ("strategic_merge_patch", targets::strategic_merge_patch),

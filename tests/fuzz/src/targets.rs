@@ -22,6 +22,46 @@ pub fn json(data: &[u8]) {
     }
 }
 
+/// A body in YAML: bounded whatever its aliases say, and the same object as the same document in JSON.
+pub fn yaml(data: &[u8]) {
+    use meta::yaml::{MAX_DEPTH, MAX_TEXT, parse, parse_last};
+    match parse(data) {
+        Ok(value) => {
+            assert!(depth(&value) <= MAX_DEPTH);
+            let text = value.to_string();
+            // Escapes render one byte as six; numbers and punctuation come from the events, which are bounded, too.
+            assert!(text.len() <= 8 * MAX_TEXT, "{} bytes", text.len());
+            assert_eq!(parse_last(data).as_ref(), Ok(&value));
+            same_in_json(&value, &text);
+        }
+        Err(error) => assert!(error.len() < 1000 && !error.contains('\n'), "{error:?}"),
+    }
+    // JSON is YAML: a document that is both means the same.
+    if let Ok(json) = meta::json::parse(data)
+        && json.duplicates.is_empty()
+    {
+        if let Ok(value) = parse(data) {
+            assert_eq!(value, json.value);
+        }
+        same_in_json(&json.value, &json.value.to_string());
+    }
+}
+
+/// `text`, which is `value` in JSON, means the same to both readers, unless the YAML reader refuses it.
+fn same_in_json(value: &Value, text: &str) {
+    assert_eq!(meta::json::parse(text.as_bytes()).map(|parsed| parsed.value).as_ref(), Ok(value));
+    match meta::yaml::parse(text.as_bytes()) {
+        Ok(again) => assert_eq!(again, *value),
+        Err(error) => assert!(too_much(value, text), "{error}: {text}"),
+    }
+}
+
+/// What the YAML reader refuses of plain JSON: deep nesting, more than a kilobyte before a colon, characters that do not print.
+fn too_much(value: &Value, text: &str) -> bool {
+    let unprintable = |c: char| c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    depth(value) >= meta::yaml::MAX_DEPTH || text.len() > 1024 || text.contains(unprintable)
+}
+
 pub fn json_patch(data: &[u8]) {
     let Some((document, patch)) = document_and_patch(data) else { return };
     let Ok(patch) = apply::json_patch::Patch::parse(patch) else { return };

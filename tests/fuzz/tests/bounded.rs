@@ -37,7 +37,7 @@ macro_rules! bounded {
     };
 }
 
-bounded! { json json_patch merge_patch strategic_merge_patch managed_fields server_side_apply label_selector label_selector_object field_selector name protobuf typed_body custom_resource cel filter }
+bounded! { json yaml json_patch merge_patch strategic_merge_patch managed_fields server_side_apply label_selector label_selector_object field_selector name protobuf typed_body custom_resource cel filter }
 
 #[test]
 fn a_failing_target_is_reported_with_its_input() {

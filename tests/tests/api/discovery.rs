@@ -100,12 +100,19 @@ async fn aggregated(peer: &Peer) {
 }
 
 async fn aggregated_is_cached_by_etag(peer: &Peer) {
-    let first = peer.call("GET", "/apis").accept(AGGREGATED).send().await;
-    let tag = first.header("etag").to_owned();
-    assert!(tag.len() > 10 && tag.starts_with('"'), "{tag}");
-    let second = peer.call("GET", "/apis").accept(AGGREGATED).header("if-none-match", &tag).send().await;
-    assert_eq!((second.status, second.body.len()), (304, 0));
-    assert_eq!(second.header("etag"), tag);
+    // Cases beside this one define kinds, which changes the document: the tag is then another one.
+    for _ in 0..20 {
+        let first = peer.call("GET", "/apis").accept(AGGREGATED).send().await;
+        let tag = first.header("etag").to_owned();
+        assert!(tag.len() > 10 && tag.starts_with('"'), "{tag}");
+        let second = peer.call("GET", "/apis").accept(AGGREGATED).header("if-none-match", &tag).send().await;
+        if second.header("etag") == tag {
+            assert_eq!((second.status, second.body.len()), (304, 0));
+            return;
+        }
+        assert_eq!(second.status, 200, "another document");
+    }
+    panic!("the document changed between every two requests");
 }
 
 async fn openapi_v3_index(peer: &Peer) {

@@ -28,7 +28,13 @@ impl Call<'_> {
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(kind, content, body, options.field_validation)?;
         self.warn(decoded.warnings);
-        Ok(decoded.object)
+        let mut object = decoded.object;
+        object.meta_mut().remove("managedFields");
+        let by = self.by(&options, self.proof.subresource());
+        if let Some(owners) = self.api.owners_of_new(kind, &by, &object) {
+            object.meta_mut().insert("managedFields".into(), owners);
+        }
+        Ok(object)
     }
 
     pub fn review_access(&self, about: About, body: &[u8]) -> Result<Response<Body>, Status> {

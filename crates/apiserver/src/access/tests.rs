@@ -155,3 +155,62 @@ async fn paths_are_judged_as_they_are_served() {
     let (code, _) = ask(&api, "ann", "GET", "/api/v1/namespaces/default/%73ecrets", Value::Null).await;
     assert_eq!(code, 403);
 }
+
+/// A token of an account `bot` that may read everything, good for so many more seconds.
+async fn token_for(api: &Api, seconds: i64) -> String {
+    let account = json!({"metadata": {"name": "bot"}});
+    let path = "/api/v1/namespaces/default/serviceaccounts";
+    let (code, account) = ask(api, "root", "POST", path, account).await;
+    assert_eq!(code, 201);
+    let mut binding = viewer("bots");
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}]);
+    assert_eq!(ask(api, "root", "POST", VIEWERS, binding).await.0, 201);
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    // The clocks of others may differ by a minute, for which a token is good beyond its end.
+    let ticket = auth::Ticket {
+        id: "1",
+        namespace: "default",
+        account: "bot",
+        uid: account["metadata"]["uid"].as_str().unwrap(),
+        audiences: &["https://test".to_owned()],
+        bound: &[],
+        now: now - 600,
+        seconds: 600 - 60 + seconds,
+    };
+    api.inner.options.authenticator.issuer().unwrap().issue(&ticket).unwrap()
+}
+
+async fn watch_as(api: &Api, token: &str) -> http::Response<crate::body::Body> {
+    let path = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0&allowWatchBookmarks=true";
+    let request = Request::builder().uri(path).header("authorization", format!("Bearer {token}"));
+    let mut request = request.body(Full::<bytes::Bytes>::default()).unwrap();
+    request.extensions_mut().insert(Peer::plain(([192, 0, 2, 1], 4000).into()));
+    api.handle(request).await
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_token_does() {
+    let api = api().await;
+    let token = token_for(&api, 2).await;
+    let response = watch_as(&api, &token).await;
+    assert_eq!(response.status(), 200);
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    response.into_body().collect().await.unwrap();
+    assert!(began.elapsed() <= std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_watch_hears_nothing_more_when_its_account_is_gone() {
+    let api = api().await;
+    let token = token_for(&api, 3600).await;
+    let response = watch_as(&api, &token).await;
+    let gone = ask(&api, "root", "DELETE", "/api/v1/namespaces/default/serviceaccounts/bot", Value::Null).await;
+    assert_eq!(gone.0, 200);
+    tokio::time::pause();
+    // Not even the bookmark that is due after a minute.
+    let began = tokio::time::Instant::now();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(body.is_empty(), "{body:?}");
+    assert!(began.elapsed() <= std::time::Duration::from_secs(90), "{:?}", began.elapsed());
+}

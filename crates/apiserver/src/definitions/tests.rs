@@ -33,12 +33,12 @@ impl Rig {
 
     async fn put(&self, object: &Object) {
         let change = Change::Put { value: object.encode().into(), attrs: Arc::default() };
-        let write = Write { key: Self::key(object.name()), expect: Expect::Anything, change };
+        let write = Write::new(Self::key(object.name()), Expect::Anything, change);
         self.store.write(write).await.unwrap();
     }
 
     async fn remove(&self, name: &str) {
-        let write = Write { key: Self::key(name), expect: Expect::Anything, change: Change::Delete };
+        let write = Write::new(Self::key(name), Expect::Anything, Change::Delete);
         let _ = self.store.write(write).await;
     }
 

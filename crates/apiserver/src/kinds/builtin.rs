@@ -162,6 +162,7 @@ static DEFINITION: Behaviour = Behaviour {
     validate_create: |object| schema::crd::validate(&object.0, None),
     validate_update: |object, old| schema::crd::validate(&object.0, Some(&old.0)),
     validate_part: |_, object, old| schema::crd::validate(&object.0, Some(&old.0)),
+    warnings: Some(|object, old| schema::crd::warnings(&object.0, old.map(|old| &old.0))),
     ..PLAIN
 };
 

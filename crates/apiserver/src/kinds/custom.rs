@@ -8,6 +8,7 @@ mod shape;
 pub use definition::{Definition, Names, condition};
 
 use super::{Endpoint, Kind, metadata};
+use crate::objects::Part;
 use columns::Printed;
 use jiff::Timestamp;
 use meta::table::Column;
@@ -106,8 +107,11 @@ impl Custom {
         }
     }
 
-    pub fn validate(&self, kind: &Kind, object: &Object, old: Option<&Object>) -> FieldErrors {
-        let mut errors = self.schema().validate(&object.0, old.map(|o| &o.0));
+    pub fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> FieldErrors {
+        let mut errors = match (part, old) {
+            (Part::Status, Some(old)) => self.schema().validate_status(&object.0, &old.0),
+            _ => self.schema().validate(&object.0, old.map(|o| &o.0)),
+        };
         for sub in &kind.subresources {
             if let Endpoint::Scale(paths) = &sub.endpoint {
                 scale::check(paths, &object.0, &mut errors);

@@ -84,7 +84,7 @@ fn annotations(object: &Object, errors: &mut FieldErrors) {
 }
 
 fn owners(object: &Object, errors: &mut FieldErrors) {
-    let mut controllers = 0;
+    let mut controller = None;
     let list = object.meta().get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (owner, raw) in object.owners().zip(list) {
         let field = |key: &str| format!("metadata.ownerReferences.{key}");
@@ -103,11 +103,17 @@ fn owners(object: &Object, errors: &mut FieldErrors) {
                 "/v1, Kind=Event is disallowed from being an owner",
             ));
         }
-        controllers += usize::from(raw.get("controller").and_then(Value::as_bool).unwrap_or_default());
-    }
-    if controllers > 1 {
-        let what = "Only one reference can have Controller set to true. Found \"true\" in references";
-        errors.push(FieldError::invalid("metadata.ownerReferences", Value::Array(list.to_vec()), what));
+        if raw.get("controller").and_then(Value::as_bool).unwrap_or_default() {
+            let this = format!("{}/{}", owner.kind, owner.name);
+            let what = "Only one reference can have Controller set to true. Found \"true\" in references for";
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => {
+                    let what = format!("{what} {first} and {this}");
+                    errors.push(FieldError::invalid("metadata.ownerReferences", Value::Array(list.to_vec()), what));
+                }
+            }
+        }
     }
 }
 

@@ -417,7 +417,7 @@ impl Kind {
     /// What is wrong with an object beyond its metadata; `old` is the one it replaces.
     pub fn validate(&self, part: Part, object: &Object, old: Option<&Object>) -> FieldErrors {
         if let Some(custom) = &self.custom {
-            return custom.validate(self, object, old);
+            return custom.validate(self, part, object, old);
         }
         // A status is judged by its own rules: it must not fail for what the spec was allowed to be.
         let mut errors = if part == Part::Status { Vec::new() } else { (self.behaviour.validate)(object) };

@@ -1,7 +1,6 @@
 //! One connection from its first byte to its last.
 
 use std::{
-    convert::Infallible,
     error::Error as StdError,
     io,
     net::SocketAddr,
@@ -11,7 +10,6 @@ use std::{
 };
 
 use auth::Peer;
-use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use http::{HeaderValue, Request, Response, header};
 use http_body::Body;
@@ -29,7 +27,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Limits, Shared, Tls,
+    Answers, Limits, Shared, Stats, Tls, flow,
     traffic::{Activity, Observed, Running, Tracked},
 };
 
@@ -43,11 +41,12 @@ pub(super) struct Protocols {
 }
 
 impl Protocols {
-    pub(super) fn new(limits: &Limits, tasks: TaskTracker) -> Protocols {
+    pub(super) fn new(limits: &Limits, tasks: TaskTracker, stats: &Arc<Stats>) -> Protocols {
         let mut http1 = http1::Builder::new();
         // Our own watchdog bounds heads: hyper's timer would also cut idle connections, and costs an allocation per request.
         http1.timer(TokioTimer::new()).header_read_timeout(None).max_header_size(limits.head_bytes as usize);
-        let mut http2 = http2::Builder::new(Streams(tasks));
+        let mut http2 =
+            http2::Builder::new(Streams { tasks, stall_timeout: limits.stall_timeout, stats: Arc::clone(stats) });
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.streams)
@@ -65,23 +64,33 @@ impl Protocols {
     }
 }
 
-/// Each HTTP/2 request is a task of its own, so that requests of one connection use all cores. It ends with its connection.
+/// Each HTTP/2 request is a task of its own. It ends with its connection, or when its client takes nothing of the answer for long:
+/// the connection itself may be well then, so its watchdog sees nothing.
 #[derive(Clone)]
-struct Streams(TaskTracker);
+struct Streams {
+    tasks: TaskTracker,
+    stall_timeout: Duration,
+    stats: Arc<Stats>,
+}
 
 impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        self.0.spawn(stream);
+        let (limit, stats) = (self.stall_timeout, Arc::clone(&self.stats));
+        self.tasks.spawn(async move {
+            if flow::taken(stream, limit).await.is_none() {
+                stats.dawdlers_cut.fetch_add(1, Relaxed);
+            }
+        });
     }
 }
 
-pub(super) async fn serve<S, B>(shared: &Shared, stream: TcpStream, addr: SocketAddr, tls: Option<Tls>, service: S)
-where
-    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn StdError + Send + Sync>>,
-{
+pub(super) async fn serve(
+    shared: &Shared,
+    stream: TcpStream,
+    addr: SocketAddr,
+    tls: Option<Tls>,
+    service: impl Answers,
+) {
     let Some(tls) = tls else {
         let Some(Ok(http2)) = before(shared, shared.limits.head_timeout, speaks_http2(&stream)).await else { return };
         return speak(shared, stream, Peer::plain(addr), http2, service).await;
@@ -132,14 +141,13 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn speak<I, S, B>(shared: &Shared, io: I, peer: Peer, http2: bool, service: S)
-where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn StdError + Send + Sync>>,
-{
+async fn speak(
+    shared: &Shared,
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    http2: bool,
+    service: impl Answers,
+) {
     let activity = Arc::new(Activity::default());
     let stats = Arc::clone(&shared.stats);
     let called = Arc::clone(&activity);
@@ -148,7 +156,7 @@ where
         stats.requests.fetch_add(1, Relaxed);
         address_as_host(&mut request);
         request.extensions_mut().insert(peer.clone());
-        let answer = service.clone().call(request);
+        let answer = service.answer(request);
         async move { answer.await.map(|response| response.map(|body| Tracked::new(body, running))) }
     });
     let io = TokioIo::new(Observed::new(io, Arc::clone(&activity)));

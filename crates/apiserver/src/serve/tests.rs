@@ -442,6 +442,62 @@ async fn a_client_that_does_not_read_is_cut() {
 }
 
 #[tokio::test]
+async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
+    // B-3: the window of one stream stays shut while the connection answers pings and other requests.
+    let rig = Rig::new(Limits { stall_timeout: Duration::from_millis(300), ..Limits::default() }).await;
+    for window in [0, 1, 64 << 10] {
+        let cut = rig.stats.dawdlers_cut.load(Relaxed);
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(window);
+        let (mut client, connection) = builder.handshake(TokioIo::new(rig.raw().await)).await.unwrap();
+        tokio::spawn(connection);
+        let mut quiet = None;
+        if window > 1 {
+            // A watch that has nothing to say is not a client that does not read.
+            let mut watch = client.send_request(get("http://x/watch")).await.unwrap();
+            assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "event\n");
+            quiet = Some(watch);
+        }
+        let stuck = client.send_request(get("http://x/large")).await.unwrap();
+        let start = time::Instant::now();
+        while rig.stats.dawdlers_cut.load(Relaxed) == cut {
+            assert!(start.elapsed() < Duration::from_secs(20), "window {window}: never reset");
+            time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(stuck.into_body().collect().await.is_err(), "window {window}: reset, not ended");
+        assert_eq!(rig.stats.dawdlers_cut.load(Relaxed), cut + 1, "window {window}: that one only");
+        assert!(!client.is_closed(), "window {window}: the connection goes on");
+        if let Some(watch) = quiet {
+            let answer = client.send_request(get("http://x/other")).await.unwrap();
+            assert!(text(answer).await.contains("/other"));
+            time::sleep(Duration::from_millis(900)).await;
+            rig.stop.cancel();
+            assert_eq!(text(watch).await, "", "the watch ends as it should");
+        }
+    }
+    assert_eq!(rig.end().await, Drained { cut: 0 });
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_a_stream_is_not_cut() {
+    let rig = Rig::new(Limits { stall_timeout: Duration::from_millis(2000), ..Limits::default() }).await;
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(16 << 20);
+    let (mut client, connection) = builder.handshake(TokioIo::new(rig.raw().await)).await.unwrap();
+    tokio::spawn(connection);
+    let mut slow = client.send_request(get("http://x/large")).await.unwrap();
+    let (mut read, mut pauses) = (0, 0);
+    while let Some(frame) = slow.frame().await {
+        read += frame.unwrap().into_data().unwrap().len();
+        if read / (16 << 20) > pauses {
+            pauses += 1;
+            time::sleep(Duration::from_millis(1000)).await;
+        }
+    }
+    assert_eq!((read, rig.stats.dawdlers_cut.load(Relaxed)), (64 << 20, 0));
+}
+
+#[tokio::test]
 async fn stopping_lets_requests_finish_and_takes_no_new_ones() {
     let mut rig = Rig::new(Limits::default()).await;
     let mut one = http1(rig.raw().await).await;
@@ -521,11 +577,7 @@ fn a_key_that_does_not_fit_is_refused() {
 /// The service may be anything that is always ready, also one without an allocation per request.
 #[test]
 fn plain_functions_are_services() {
-    fn served<S, B>(_: S)
-    where
-        S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    {
-    }
+    fn served(_: impl Answers) {}
     fn answer(_: Request<Incoming>) -> Ready<Result<Response<Empty<Bytes>>, Infallible>> {
         std::future::ready(Ok(Response::new(Empty::new())))
     }

@@ -7,9 +7,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
+use super::flow;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -139,6 +140,7 @@ pub(super) struct Tracked<B> {
 
 impl<B> Tracked<B> {
     pub(super) fn new(body: B, running: Running) -> Self {
+        flow::offer();
         Tracked { body, rest: Bytes::new(), _running: running }
     }
 }
@@ -150,15 +152,20 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Tracked<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.get_mut();
         if this.rest.is_empty() {
-            let frame = match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Ok(frame)) => frame,
-                end => return Poll::Ready(end),
+            let frame = match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                Poll::Ready(end) => return Poll::Ready(end),
+                Poll::Pending => {
+                    flow::dry();
+                    return Poll::Pending;
+                }
             };
             match frame.into_data() {
                 Ok(data) => this.rest = data,
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
             }
         }
+        flow::offer();
         let length = this.rest.len().min(FRAME);
         Poll::Ready(Some(Ok(Frame::data(this.rest.split_to(length)))))
     }

@@ -195,6 +195,11 @@ impl Identity {
         Ok(())
     }
 
+    /// The last second at which it is accepted, as `check_times` has it.
+    pub fn last_second(&self) -> Option<i64> {
+        self.expires.map(|end| end.saturating_add(LEEWAY))
+    }
+
     pub fn depends_on_objects(&self) -> bool {
         !self.holders.is_empty() || self.secret.is_some()
     }

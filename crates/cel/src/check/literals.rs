@@ -79,7 +79,7 @@ impl Literals<'_> {
             ("duration", Literal::String(text)) => time::parse_duration(text).is_some(),
             ("timestamp", Literal::String(text)) => time::parse_timestamp(text).is_some(),
             ("timestamp", Literal::Int(seconds)) => time::timestamp_from_seconds(*seconds).is_some(),
-            ("matches", Literal::String(pattern)) => crate::value::regex(pattern).is_ok(),
+            ("matches", Literal::String(pattern)) => crate::pattern::regex(pattern).is_ok(),
             _ => true,
         };
         if !valid {

@@ -14,7 +14,8 @@ use serde_json::Value;
 use crate::decl::Decl;
 use crate::error::EvalError;
 use crate::functions::{self, Function};
-use crate::value::{Evaluated, Key, Mapping, NO_SUCH_OVERLOAD, Text, Val, fail, no_such_overload, regex};
+use crate::pattern::regex;
+use crate::value::{Evaluated, Key, Mapping, NO_SUCH_OVERLOAD, Text, Val, fail, no_such_overload};
 
 pub(crate) use meter::Meter;
 use plan::{Call, Op};

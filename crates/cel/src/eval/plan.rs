@@ -8,8 +8,9 @@ use crate::check::{Checked, type_named};
 use crate::error::CompileError;
 use crate::escape::unescape;
 use crate::functions::{self, Charge, Function};
+use crate::pattern::regex;
 use crate::syntax::ast::{Ast, Element, Entry, Fold as FoldNode, Id, Kind, Literal};
-use crate::value::{Val, regex};
+use crate::value::Val;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {

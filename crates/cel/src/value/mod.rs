@@ -4,7 +4,6 @@ mod compare;
 mod list;
 mod map;
 pub(crate) mod number;
-mod regex;
 mod text;
 pub(crate) mod time;
 
@@ -24,7 +23,6 @@ use crate::syntax::ast::Literal;
 pub(crate) use compare::{compare, equal};
 pub(crate) use list::List;
 pub(crate) use map::{Key, Mapping};
-pub(crate) use regex::regex;
 pub(crate) use text::Text;
 use time::Timestamp;
 

@@ -172,7 +172,7 @@ fn of_phases(applies: Arc<Applies>) -> Vec<Action> {
             Ok(if paused { Plan::Patch(json!({"metadata": {"annotations": {PAUSE: null}}})) } else { Plan::Nothing })
         }),
         of("cancel", "Asks the controller to give up what it is doing.", |input| Ok(annotate(input, CANCEL))),
-        of("retry", "Asks the controller to try again now.", |input| {
+        of("retry", "Asks the controller to try again now, from the beginning if it had failed.", |input| {
             Ok(Plan::Patch(json!({"metadata": {"annotations": {RETRY: input.now.to_string(), CANCEL: null}}})))
         }),
     ]

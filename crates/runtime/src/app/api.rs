@@ -16,12 +16,13 @@ use crate::{BoxError, config::ApiSource, trace};
 /// Connects lazily: an API that is away is no reason not to start.
 pub async fn client(source: &ApiSource) -> Result<Client, BoxError> {
     let mut config = config(source).await?;
-    let name = concat!("muster/", env!("CARGO_PKG_VERSION"));
-    config.headers.push((header::USER_AGENT, HeaderValue::from_static(name)));
+    let name = HeaderValue::from_static(concat!("muster/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((header::USER_AGENT, name));
     Ok(ClientBuilder::try_from(config)?.with_layer(&MapRequestLayer::new(trace::inject)).build())
 }
 
-async fn config(source: &ApiSource) -> Result<Config, BoxError> {
+/// How kube-rs is told of the API.
+pub async fn config(source: &ApiSource) -> Result<Config, BoxError> {
     let options = |context: &Option<String>| KubeConfigOptions { context: context.clone(), ..Default::default() };
     Ok(match source {
         ApiSource::Found { context: None } => Config::infer().await?,

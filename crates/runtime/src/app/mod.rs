@@ -13,7 +13,10 @@ use rustls::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{api::client, standalone::main};
+pub use self::{
+    api::{client, config as api_config},
+    standalone::main,
+};
 use crate::{
     BoxError, Handle, Manager, ManagerError, Metrics, Options, Registry,
     config::{Config, ManagerConfig, TlsFiles},

@@ -2,10 +2,16 @@
 
 use std::{future::Future, sync::OnceLock, time::Duration};
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{PhaseStatus, Trouble, progress::Entry, status::STATE_BYTES};
+use super::{
+    PhaseStatus, Trouble,
+    progress::Entry,
+    status::{STATE_BYTES, whole_seconds},
+};
 use crate::Clock;
 
 /// What the user asks of the work beside the spec.
@@ -15,10 +21,20 @@ pub struct Controls {
     pub paused: bool,
     /// Stop for good: the cancel transition of the phase, if it has one.
     pub cancelled: bool,
+    /// When somebody last asked to try again: at once instead of after a pause, or from the beginning after a failure.
+    pub retry: Option<Timestamp>,
     /// The object is being deleted: nothing new is begun.
     pub deleted: bool,
     /// The generation of the spec.
     pub generation: i64,
+}
+
+impl Controls {
+    /// A wish to try again that `status` does not know of yet. Wishes of one second are one.
+    pub(super) fn retry_of(&self, status: &PhaseStatus) -> Option<Time> {
+        let asked = whole_seconds(self.retry?);
+        status.retried_at.as_ref().is_none_or(|heeded| heeded.0 < asked.0).then_some(asked)
+    }
 }
 
 /// What is known of an object.

@@ -24,6 +24,9 @@ pub const CANCEL: &str = "muster.dev/cancel";
 /// Set to `true` on an object, it pauses its work.
 pub const PAUSE: &str = "muster.dev/pause";
 
+/// A time on an object: its work is tried again at once, or from the beginning if it had failed.
+pub const RETRY: &str = "muster.dev/retry";
+
 /// One request may take this long.
 const REQUEST: Duration = Duration::from_secs(30);
 /// How often a write is repeated because others change the rest of the object.
@@ -50,12 +53,13 @@ pub trait Phases: Send + Sync + 'static {
     }
 }
 
-/// What the annotations [`PAUSE`] and [`CANCEL`] ask for.
+/// What the annotations [`PAUSE`], [`CANCEL`] and [`RETRY`] ask for.
 pub fn annotated_controls<K: Object>(object: &K) -> Controls {
     let set = |name: &str| object.annotations().get(name).is_some_and(|value| value == "true");
     Controls {
         paused: set(PAUSE),
         cancelled: set(CANCEL),
+        retry: object.annotations().get(RETRY).and_then(|time| time.parse().ok()),
         deleted: object.meta().deletion_timestamp.is_some(),
         generation: object.meta().generation.unwrap_or_default(),
     }
@@ -83,7 +87,7 @@ impl<T: Phases> Reconciler for Phased<T> {
     type Object = T::Object;
 
     async fn reconcile(&self, object: Arc<T::Object>, context: &Context) -> Result<Next, Failure> {
-        if T::status(&object).is_some_and(|status| self.machine.is_over(status)) {
+        if T::status(&object).is_some_and(|status| self.machine.is_over(status, &T::controls(&object))) {
             return Ok(Next::Wait);
         }
         // The cache may be behind; what is done next depends on where the work really stands.

@@ -120,9 +120,13 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
     }
 
     /// Whether nothing will ever happen to an object with this status: then nothing needs to be read either.
-    pub fn is_over(&self, status: &PhaseStatus) -> bool {
-        let phase = status.phase.as_deref().and_then(named::<P>);
-        status.unreadable.is_none() && phase.is_some_and(|phase| phase.kind().is_terminal())
+    pub fn is_over(&self, status: &PhaseStatus, controls: &Controls) -> bool {
+        let ends = |phase: P| match phase.kind() {
+            PhaseKind::Succeeded => true,
+            PhaseKind::Failed => controls.retry_of(status).is_none(),
+            PhaseKind::Initial | PhaseKind::Normal => false,
+        };
+        status.unreadable.is_none() && status.phase.as_deref().and_then(named::<P>).is_some_and(ends)
     }
 
     /// Brings one object as far as it can come now. `loaded` is what the journal says, `env` was made from the same object.
@@ -166,7 +170,11 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
                     let why = Problem::new("Created", "");
                     self.enter(&mut ledger, None, self.initial, why, observer, clock).await?
                 }
-                Ok(Some(phase)) if phase.kind().is_terminal() => Flow::End(Next::Wait),
+                Ok(Some(_)) if self.is_over(&ledger.status, &ledger.controls) => Flow::End(Next::Wait),
+                Ok(Some(failed)) if failed.kind().is_terminal() => {
+                    let why = Problem::new("Retried", "");
+                    self.enter(&mut ledger, Some(failed), self.initial, why, observer, clock).await?
+                }
                 Ok(Some(phase)) => match self.hold(&mut ledger, phase, observer, clock).await? {
                     Some(flow) => flow,
                     None => {
@@ -253,6 +261,15 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         }
         if ledger.status.deadline.as_ref().is_some_and(|at| at.0 <= now) {
             return self.leave(ledger, phase, &Cause::Deadline, observer, clock).await.map(Some);
+        }
+        if let (Some(asked), true) = (ledger.controls.retry_of(&ledger.status), ledger.status.next_attempt_at.is_some())
+        {
+            ledger
+                .commit(|status| {
+                    status.next_attempt_at = None;
+                    status.retried_at = Some(asked);
+                })
+                .await?;
         }
         let same_spec = ledger.status.observed_generation.is_none_or(|seen| seen == ledger.controls.generation);
         if let Some(at) = ledger.status.next_attempt_at.clone().filter(|at| same_spec && at.0 > now) {

@@ -28,7 +28,7 @@ pub use errors::{Problem, Trouble};
 pub use graph::{Edge, Graph, Node, Reason};
 pub use handler::{Effect, Handler, Step};
 pub use journal::{Controls, Journal, JournalError, Loaded};
-pub use kube::{CANCEL, PAUSE, Phased, Phases, annotated_controls};
+pub use kube::{CANCEL, PAUSE, Phased, Phases, RETRY, annotated_controls};
 pub use machine::{Change, Machine, Observer, Settings};
 pub use model::{Phase, PhaseKind};
 pub use plan::Plan;

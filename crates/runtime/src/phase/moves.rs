@@ -114,7 +114,10 @@ impl<P: Phase, E: Send + Sync + 'static> Machine<P, E> {
         let now = clock.now();
         let generation = ledger.controls.generation;
         let limit = self.deadlines.get(&to).copied();
+        let controls = ledger.controls;
         let change = |status: &mut PhaseStatus| {
+            // Entering a phase is a new try, whoever asked for one.
+            status.retried_at = controls.retry_of(status).or(status.retried_at.take());
             let left = from.and_then(|from| status.state.get_mut(from.name()));
             if let Some(left) = left.filter(|_| why.reason == "Done") {
                 left.done = true;

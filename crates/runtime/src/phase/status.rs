@@ -43,6 +43,9 @@ pub struct PhaseStatus {
     /// Not tried before this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Time>,
+    /// The last wish to try again that was heeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried_at: Option<Time>,
     /// Progress: from the name of a phase to the state of its handler, nested for composed handlers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "any_object")]
@@ -121,6 +124,7 @@ struct Stored {
     paused_since: Option<Time>,
     attempts: u32,
     next_attempt_at: Option<Time>,
+    retried_at: Option<Time>,
     state: BTreeMap<String, StepState>,
     history: Vec<Visit>,
     conditions: Vec<Condition>,
@@ -143,6 +147,7 @@ impl<'de> Deserialize<'de> for PhaseStatus {
                 paused_since: stored.paused_since,
                 attempts: stored.attempts,
                 next_attempt_at: stored.next_attempt_at,
+                retried_at: stored.retried_at,
                 state: stored.state,
                 history: stored.history,
                 conditions: stored.conditions,

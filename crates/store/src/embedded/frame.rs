@@ -2,6 +2,10 @@
 //!
 //! A crash can leave only the last frame unfinished: cut short, or with sectors that were never written (zeros). Such a frame was
 //! never acknowledged. Anything else that does not check out was once whole, so it is damage.
+//!
+//! A frame that holds a sector of zeros by itself would look unwritten when it rots. Values are JSON or sealed, so none does; should one
+//! all the same, a new segment is begun behind it before it is acknowledged, and only the last segment may have a torn tail.
+//! What no rule can tell apart: a sector of the last frame that was written, acknowledged, and reads as zeros now.
 
 use std::path::Path;
 
@@ -148,15 +152,15 @@ pub(crate) fn scan<'a>(file: &Path, bytes: &'a [u8], first: Revision, last: bool
 /// Does a sector from `offset` on hold nothing at all? Frames start and end with marks, so a written sector of one never does
 /// unless a value holds 512 aligned zeros itself.
 fn torn(bytes: &[u8], offset: usize) -> bool {
-    let mut start = offset;
-    while start < bytes.len() {
-        let end = ((start / SECTOR + 1) * SECTOR).min(bytes.len());
-        if bytes[start..end].iter().all(|b| *b == 0) {
-            return true;
-        }
-        start = end;
-    }
-    false
+    blank(&bytes[offset..], offset as u64)
+}
+
+/// Whether bytes that stand at `offset` of a file leave a sector all zeros. Mostly looks at one byte of each.
+pub(crate) fn blank(bytes: &[u8], offset: u64) -> bool {
+    let first = SECTOR - (offset % SECTOR as u64) as usize;
+    let (head, rest) = bytes.split_at(first.min(bytes.len()));
+    let zeros = |sector: &[u8]| sector.iter().all(|b| *b == 0);
+    (!head.is_empty() && zeros(head)) || rest.chunks(SECTOR).any(zeros)
 }
 
 /// A whole frame at or after `offset`: proof that what stands before it was once whole, too.
@@ -228,6 +232,19 @@ mod tests {
             let mut records = &bytes[..];
             while record::Raw::take(&mut records).is_some() {}
         }
+    }
+
+    #[test]
+    fn a_blank_sector_is_found_wherever_the_frame_stands() {
+        for offset in [0, 1, 28, 511, 512, 700] {
+            let mut bytes = vec![b'x'; 4 * SECTOR];
+            bytes[600..600 + 2 * SECTOR].fill(0);
+            assert!(blank(&bytes, offset), "{offset}");
+            bytes[600 + SECTOR - 100] = 1;
+            bytes[600 + SECTOR + 100] = 1;
+            assert_eq!(blank(&bytes, offset), torn(&[vec![b'x'; offset as usize], bytes].concat(), 0), "{offset}");
+        }
+        assert!(!blank(b"x", 3) && !blank(b"", 3));
     }
 
     #[test]

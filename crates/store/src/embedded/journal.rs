@@ -102,9 +102,14 @@ impl Journal for FileJournal {
             self.cut_back(&error)?;
             return Err(failed(error));
         }
+        let blank = frame::blank(&self.frame, self.durable);
         self.durable += self.frame.len() as u64;
         if let Some(segment) = held!(self.segments.lock()).last_mut() {
             segment.bytes = self.durable;
+        }
+        // Nothing looks torn that a segment follows. The group is durable either way.
+        if blank && let Err(error) = self.roll(first + group.len() as Revision) {
+            tracing::warn!(%error, "no new journal segment; going on in the old one");
         }
         if self.frame.capacity() > KEPT_BUFFER {
             self.frame = Vec::new();

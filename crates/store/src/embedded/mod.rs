@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LOCK       held while open; says by whom
-//! VERSION    the directory's format; written last, so a directory without it was never ready
+//! VERSION    the directory's format; written last, so a directory without it was never ready (or: a restore is under way)
 //! R.log      journal segment whose first revision is R
 //! R.snap     the whole state at revision R
 //! ```
@@ -26,6 +26,8 @@ use crate::options::Options;
 use crate::tree::Tree;
 
 pub(crate) const VERSION: &str = "muster store 1\n";
+/// Stands in VERSION until a restore has put everything in its place; programs that do not know it refuse it as well.
+pub(crate) const RESTORING: &str = "muster store 1, restore under way\n";
 
 /// One journal file.
 #[derive(Clone, Debug)]
@@ -100,5 +102,28 @@ pub(crate) fn lock(fs: &dyn Fs, dir: &Path) -> Result<Box<dyn Send + Sync>> {
 pub(crate) fn initialise(fs: &dyn Fs, dir: &Path, first: Revision) -> Result<()> {
     let io = |e| Error::io(format!("making a store in {}", dir.display()), e);
     drop(journal::create_segment(fs, dir, first).map_err(io)?);
-    replace(fs, &dir.join("VERSION"), VERSION.as_bytes()).map_err(io)
+    mark(fs, dir, VERSION)
+}
+
+/// Says what the directory is; after a crash it is what it was or what it is to be.
+pub(crate) fn mark(fs: &dyn Fs, dir: &Path, version: &str) -> Result<()> {
+    let path = dir.join("VERSION");
+    replace(fs, &path, version.as_bytes()).map_err(|e| Error::io(format!("writing {}", path.display()), e))
+}
+
+/// What must go before a restore: the leftovers of one that was cut short. Anything else is refused.
+pub(crate) fn restorable(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
+    let io = |e| Error::io(format!("reading {}", dir.display()), e);
+    let mut names = fs.list(dir).map_err(io)?;
+    names.retain(|name| name != "LOCK");
+    let begun = names.iter().any(|name| name == "VERSION")
+        && read_all(fs, &dir.join("VERSION")).map_err(io)? == RESTORING.as_bytes();
+    let ours = |name: &String| {
+        let data = named(name.trim_end_matches(".tmp"), ".snap").or_else(|| named(name, ".log")).is_some();
+        name == "VERSION.tmp" || (begun && (name == "VERSION" || data))
+    };
+    if names.iter().all(ours) {
+        return Ok(names);
+    }
+    Err(Error::NotEmpty { dir: dir.into() })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::embedded::{Segment, VERSION, frame, initialise, lock, named, segment_path, snapshot_path};
+use crate::embedded::{RESTORING, Segment, VERSION, frame, initialise, lock, named, segment_path, snapshot_path};
 use crate::error::{Error, Result};
 use crate::fs::{File, Fs, read_all};
 use crate::model::{Change, Entry, Revision};
@@ -72,6 +72,9 @@ fn check_version(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let found = read_all(fs, &file).map_err(|e| Error::io(format!("reading {}", file.display()), e))?;
     if found == VERSION.as_bytes() {
         return Ok(());
+    }
+    if found == RESTORING.as_bytes() {
+        return Err(Error::Unfinished { dir: dir.into() });
     }
     let found = String::from_utf8_lossy(&found[..found.len().min(100)]).trim().to_owned();
     Err(Error::Version { file, found, known: VERSION.trim().to_owned() })

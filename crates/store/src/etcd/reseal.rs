@@ -33,7 +33,7 @@ pub(super) async fn reseal(core: &Core) -> Result<KeyId> {
                 // What changed since is looked at again in the next round.
                 let Some(entry) = core.tree.get(&key).filter(|entry| entry.revision == revision) else { continue };
                 let change = Change::Put { value: entry.value, attrs: entry.attrs };
-                match write(core, Write { key, expect: Expect::At(revision), change }).await {
+                match write(core, Write::new(key, Expect::At(revision), change)).await {
                     Ok(_) | Err(Error::Conflict { .. }) => {}
                     Err(error) => return Err(error),
                 }

@@ -99,7 +99,7 @@ struct Attempt<'a> {
 }
 
 pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
-    let Write { key, expect, change } = write;
+    let Write { key, expect, change, guard } = write;
     let before = core.tree.get(&key);
     let attempt = Attempt {
         core,
@@ -121,6 +121,7 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
         (Expect::Absent, true) | (Expect::At(0), _) => Some((Relation::Equal, Operand::Mod(NEVER))),
         (Expect::At(revision), _) => Some((Relation::Equal, Operand::Mod(i64::try_from(revision).unwrap_or(NEVER)))),
     };
+    let guard = guard.map(|guard| (core.layout.key(&guard.key), guard.revision));
     let (size, change) = attempt.change(&name, change)?;
     loop {
         let raised = core.fence.now();
@@ -133,11 +134,20 @@ pub(super) async fn write(core: &Core, write: Write) -> Result<Written> {
             ],
         };
         txn.compare.extend(compare.clone().map(|(relation, operand)| Compare::new(&name, relation, operand)));
+        if let Some((key, revision)) = &guard {
+            let at = i64::try_from(*revision).ok().filter(|at| *at > 0).unwrap_or(NEVER);
+            txn.compare.push(Compare::new(key, Relation::Equal, Operand::Mod(at)));
+            txn.failure.push(Request::Range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).into());
+        }
         match core.client.call::<_, TxnResponse>(wire::TXN, &txn, attempt.deadline, Again::Never).await {
             Ok(answer) if answer.succeeded => return attempt.done(answer).await,
             Ok(answer) => {
                 let now = Fence::told(found(&answer, 1), &answer);
                 if now.0 == raised {
+                    if guard.is_some_and(|(_, at)| found(&answer, 2).is_none_or(|kv| kv.revision() != at)) {
+                        core.reached(wire::revision(answer.header.as_ref()), attempt.deadline).await;
+                        return Err(Error::Overtaken);
+                    }
                     return Err(attempt.conflict(&answer).await);
                 }
                 // Not done because another write of ours raised the fence meanwhile.

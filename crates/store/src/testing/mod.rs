@@ -15,11 +15,11 @@ use bytes::Bytes;
 use crate::{Attrs, Change, Clock, Collection, Expect, Key, Revision, Write};
 
 pub fn put(key: &Key, expect: Expect, value: impl Into<Bytes>) -> Write {
-    Write { key: key.clone(), expect, change: Change::Put { value: value.into(), attrs: Arc::new(Attrs::default()) } }
+    Write::new(key.clone(), expect, Change::Put { value: value.into(), attrs: Arc::new(Attrs::default()) })
 }
 
 pub fn delete(key: &Key, expect: Expect) -> Write {
-    Write { key: key.clone(), expect, change: Change::Delete }
+    Write::new(key.clone(), expect, Change::Delete)
 }
 
 pub fn key(collection: &str, item: &str) -> Key {

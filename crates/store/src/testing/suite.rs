@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{at, clients, delete, history, key, put};
-use crate::{Collection, Entry, Error, Event, Expect, Key, Page, Range, Revision, Store, Watch};
+use crate::{Collection, Entry, Error, Event, Expect, Guard, Key, Page, Range, Revision, Store, Watch, Write};
 
 /// Longest wait for something that must come.
 const SOON: Duration = Duration::from_secs(20);
 
 pub async fn all(store: &Store) {
     compare_and_set(store).await;
+    guards(store).await;
     deletes(store).await;
     ranges(store).await;
     prefixes_and_counts(store).await;
@@ -59,6 +60,35 @@ async fn take(watch: &mut Watch, count: usize) -> Vec<Arc<Event>> {
 fn told(event: &Event) -> (String, Option<String>, Option<String>) {
     let text = |e: &Option<Entry>| e.as_ref().map(|e| String::from_utf8_lossy(&e.value).into_owned());
     (event.key.item.to_string(), text(&event.entry), text(&event.prev))
+}
+
+pub async fn guards(store: &Store) {
+    let (pen, k) = (key("suite/guards", "pen"), key("suite/guards", "k"));
+    let guarded = |revision| {
+        let guard = Some(Guard { key: pen.clone(), revision });
+        Write { guard, ..put(&k, Expect::Anything, "x") }
+    };
+    assert!(matches!(store.write(guarded(0)).await, Err(Error::Overtaken)), "nothing is at revision 0");
+    let first = write(store, &pen, "a").await;
+    store.write(guarded(first)).await.expect("the pen is as it was");
+    let second = write(store, &pen, "b").await;
+    assert!(matches!(store.write(guarded(first)).await, Err(Error::Overtaken)));
+    let last = store.write(guarded(second)).await.expect("the pen is as it was").revision;
+    // Its own compare counts as ever.
+    let guard = Some(Guard { key: pen.clone(), revision: second });
+    let stale = store.write(Write { guard, ..put(&k, Expect::Absent, "y") }).await;
+    assert!(matches!(stale, Err(Error::Conflict { current: Some(entry) }) if entry.revision == last));
+    // In one group too: of two who take the pen at once, only the one who took it last can write.
+    let (a, b) =
+        tokio::join!(store.write(put(&pen, Expect::Anything, "c")), store.write(put(&pen, Expect::Anything, "d")));
+    let (a, b) = (a.expect("taken").revision, b.expect("taken").revision);
+    let (x, y) = tokio::join!(store.write(guarded(a)), store.write(guarded(b)));
+    assert_eq!((x.is_ok(), y.is_ok()), (a > b, b > a));
+    let (taken, late) = tokio::join!(store.write(put(&pen, Expect::Anything, "e")), store.write(guarded(a.max(b))));
+    let (taken, order) = (taken.expect("taken").revision, late.map(|written| written.revision));
+    assert!(matches!(order, Err(Error::Overtaken)) || order.is_ok_and(|late| late < taken));
+    store.write(delete(&pen, Expect::Anything)).await.expect("delete");
+    assert!(matches!(store.write(guarded(taken)).await, Err(Error::Overtaken)));
 }
 
 pub async fn compare_and_set(store: &Store) {

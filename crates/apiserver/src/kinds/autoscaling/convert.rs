@@ -20,6 +20,15 @@ const SOURCES: &[(&str, Names)] = &[
     ("external", &[("/metric/name", "metricName"), ("/metric/selector", "metricSelector"), ("/{}/value", "{}Value"), ("/{}/averageValue", "{}AverageValue")]),
 ];
 
+/// The order of the fields in the annotations.
+#[rustfmt::skip]
+const ORDER: &[&str] = &[
+    "type", "status", "lastTransitionTime", "reason", "message", "object", "pods", "resource", "containerResource", "external",
+    "target", "kind", "name", "apiVersion", "metricName", "metricSelector", "targetValue", "currentValue", "targetAverageUtilization",
+    "currentAverageUtilization", "targetAverageValue", "currentAverageValue", "container", "selector", "averageValue", "matchLabels",
+    "matchExpressions", "ScaleUp", "ScaleDown", "StabilizationWindowSeconds", "SelectPolicy", "Policies", "Type", "Value", "PeriodSeconds",
+];
+
 /// The metric that processors are busy this many percent of the time.
 pub fn cpu(percent: i64) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}})
@@ -43,6 +52,14 @@ fn part<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Map<String, Va
     object.0.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
 
+/// Without any metric, v1 shows the one that the object gets.
+pub fn default_v1(object: &mut Object) {
+    let others = note(object, METRICS).is_some_and(|list| list.as_array().is_some_and(|list| !list.is_empty()));
+    if let Some(Value::Object(spec)) = object.0.get_mut("spec").filter(|_| !others) {
+        super::set(spec, "targetCPUUtilizationPercentage", super::CPU_UTILIZATION);
+    }
+}
+
 pub fn to_v1(object: &mut Object) {
     let mut notes = Vec::new();
     if let Some(spec) = part(object, "spec") {
@@ -60,7 +77,12 @@ pub fn to_v1(object: &mut Object) {
             notes.push((METRICS, Value::Array(others)));
         }
         if let Some(behavior) = spec.remove("behavior") {
-            notes.push((BEHAVIOR, recased(&behavior, u8::to_ascii_uppercase)));
+            let mut behavior = recased(&behavior, u8::to_ascii_uppercase);
+            // A field that is not told apart from one without a value.
+            for rules in behavior.as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
+                rules.as_object_mut().map(|rules| rules.entry("Tolerance").or_insert(Value::Null));
+            }
+            notes.push((BEHAVIOR, behavior));
         }
     }
     if let Some(status) = part(object, "status") {
@@ -81,7 +103,7 @@ pub fn to_v1(object: &mut Object) {
     for (key, value) in notes {
         let annotations = object.meta_mut().entry("annotations").or_insert_with(|| json!({}));
         if let Value::Object(annotations) = annotations {
-            annotations.insert(key.into(), value.to_string().into());
+            annotations.insert(key.into(), meta::field::ordered(&value, ORDER, &["Tolerance"]).into());
         }
     }
 }

@@ -25,7 +25,10 @@ static AUTOSCALER: Behaviour = Behaviour {
 
 /// What v1 holds is checked as what it is stored as.
 static AUTOSCALER_V1: Behaviour = Behaviour {
-    default: |object| defaults::apply("autoscaling/v1.HorizontalPodAutoscaler", &mut object.0),
+    default: |object| {
+        defaults::apply("autoscaling/v1.HorizontalPodAutoscaler", &mut object.0);
+        convert::default_v1(object);
+    },
     prepare_create: |_| {},
     prepare_update: |_, _| {},
     validate: |new| rules::validate(&as_stored(new)),

@@ -2,6 +2,7 @@
 
 mod building;
 mod crashes;
+mod objects;
 mod running;
 mod stored;
 mod world;

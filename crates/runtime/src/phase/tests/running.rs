@@ -490,3 +490,45 @@ async fn the_history_is_bounded_and_a_phase_entered_again_begins_afresh() {
     assert_eq!(journal.status().history.len(), HISTORY);
     assert_eq!(journal.visited().last().unwrap(), "Succeeded");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_try_again_starts_a_failure_over_once_and_shortens_a_pause() // KC-6
+{
+    let (journal, world, clock) = (MemoryJournal::default(), World::default(), clock());
+    let machine = running(|world, _| {
+        world.act("tried");
+        match world.count("tried") {
+            1 | 2 => Err(Trouble::fatal("Broken", "it is broken")),
+            3 => Err(Trouble::retry("Away", "it is away")),
+            _ => Ok(Step::Done),
+        }
+    });
+    to_the_end(&machine, &world, &journal, &clock).await;
+    assert_eq!((journal.phase().as_str(), world.count("tried")), ("Failed", 1));
+
+    // Heeded once, however often it is looked at.
+    let asked = clock.now();
+    journal.controls(|controls| controls.retry = Some(asked));
+    to_the_end(&machine, &world, &journal, &clock).await;
+    to_the_end(&machine, &world, &journal, &clock).await;
+    assert_eq!((journal.phase().as_str(), world.count("tried")), ("Failed", 2));
+    assert_eq!(
+        journal.visited(),
+        ["Pending", "Precheck", "Running", "Failed", "Pending", "Precheck", "Running", "Failed"]
+    );
+
+    // Again, and then in the middle of a pause between attempts: at once, not when the pause is over.
+    journal.controls(|controls| controls.retry = Some(asked + SECOND));
+    let _ = once(&machine, &world, &journal, &(), &clock).await;
+    assert_eq!((journal.phase().as_str(), world.count("tried")), ("Running", 3));
+    assert!(matches!(once(&machine, &world, &journal, &(), &clock).await, Ok(Next::After(_))));
+    assert_eq!(world.count("tried"), 3);
+    journal.controls(|controls| controls.retry = Some(asked + 2 * SECOND));
+    to_the_end(&machine, &world, &journal, &clock).await;
+    assert_eq!((journal.phase().as_str(), world.count("tried")), ("Succeeded", 4));
+
+    // What succeeded stays so.
+    journal.controls(|controls| controls.retry = Some(asked + 3 * SECOND));
+    assert!(matches!(once(&machine, &world, &journal, &(), &clock).await, Ok(Next::Wait)));
+    assert_eq!((journal.phase().as_str(), world.count("tried")), ("Succeeded", 4));
+}

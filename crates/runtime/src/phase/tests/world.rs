@@ -273,7 +273,11 @@ pub async fn to_the_end<P: Phase>(
     for _ in 0..1000 {
         match once(machine, world, journal, &(), clock).await {
             Ok(Next::Wait) => {
-                assert!(machine.is_over(&journal.status()), "waits for nothing in {}", journal.phase());
+                assert!(
+                    machine.is_over(&journal.status(), &Controls::default()),
+                    "waits for nothing in {}",
+                    journal.phase()
+                );
                 return;
             }
             Ok(Next::After(after)) => clock.sleep(after).await,

@@ -1,0 +1,109 @@
+//! The account a member needs for us, as a manifest: no more rights than what is used.
+
+use std::fmt::Write;
+
+/// What we are to be able to do on a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// See everything but the contents of secrets: lists, logs, events.
+    Read,
+    /// Also restart, run commands in pods, and deliver applications into namespaces.
+    Operate,
+}
+
+/// Rights to read. Secrets are left out on purpose; Helm's releases, which are secrets, need [`Access::Operate`].
+const READ: &[(&str, &str, &str)] = &[
+    (
+        "\"\"",
+        "namespaces, nodes, pods, pods/log, services, endpoints, events, configmaps, persistentvolumeclaims, persistentvolumes, replicationcontrollers, serviceaccounts, resourcequotas, limitranges",
+        "get, list, watch",
+    ),
+    ("apps", "deployments, replicasets, statefulsets, daemonsets, controllerrevisions", "get, list, watch"),
+    ("batch", "jobs, cronjobs", "get, list, watch"),
+    ("autoscaling", "horizontalpodautoscalers", "get, list, watch"),
+    ("discovery.k8s.io", "endpointslices", "get, list, watch"),
+    ("events.k8s.io", "events", "get, list, watch"),
+    ("networking.k8s.io", "ingresses, ingressclasses, networkpolicies", "get, list, watch"),
+    ("policy", "poddisruptionbudgets", "get, list, watch"),
+    ("apiextensions.k8s.io", "customresourcedefinitions", "get, list, watch"),
+    ("storage.k8s.io", "storageclasses", "get, list, watch"),
+    ("metrics.k8s.io", "pods, nodes", "get, list"),
+    ("workload.dmall.com", "appsets, advdeployments", "get, list, watch"),
+];
+
+const OPERATE: &[(&str, &str, &str)] = &[
+    ("\"\"", "pods/exec, pods/attach, pods/portforward", "create, get"),
+    ("\"\"", "pods", "delete"),
+    ("\"\"", "pods/eviction", "create"),
+    ("\"\"", "secrets", "get, list, watch, create, update, patch, delete"),
+    (
+        "\"\"",
+        "namespaces, services, configmaps, serviceaccounts, persistentvolumeclaims",
+        "create, update, patch, delete",
+    ),
+    ("apps", "deployments, statefulsets, daemonsets", "create, update, patch, delete"),
+    ("batch", "jobs, cronjobs", "create, update, patch, delete"),
+    ("autoscaling", "horizontalpodautoscalers", "create, update, patch, delete"),
+    ("networking.k8s.io", "ingresses, networkpolicies", "create, update, patch, delete"),
+    ("policy", "poddisruptionbudgets", "create, update, patch, delete"),
+    ("apiextensions.k8s.io", "customresourcedefinitions", "create, update, patch"),
+    ("workload.dmall.com", "advdeployments, advdeployments/status", "create, update, patch, delete"),
+];
+
+/// The manifest for `kubectl apply -f -` on the member: an account, its role, the binding, and a token that stays.
+pub fn account_manifest(access: Access) -> String {
+    let (name, namespace) = ("muster", "muster-system");
+    let mut text = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n---\n\
+         apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {name}, namespace: {namespace}}}\n---\n\
+         apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata:\n  name: {name}-token\n  namespace: {namespace}\n  \
+         annotations: {{kubernetes.io/service-account.name: {name}}}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\nrules:\n"
+    );
+    let more: &[_] = if access == Access::Operate { OPERATE } else { &[] };
+    for (group, resources, verbs) in READ.iter().chain(more) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- {{apiGroups: [{group}], resources: [{resources}], verbs: [{verbs}]}}");
+    }
+    let _ = write!(
+        text,
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\n\
+         subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]\n"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn documents(access: Access) -> Vec<Value> {
+        account_manifest(access).split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_manifest_is_an_account_with_a_role_and_a_token() {
+        // MAE-7
+        let kinds: Vec<String> =
+            documents(Access::Read).iter().map(|d| d["kind"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(kinds, ["Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding"]);
+    }
+
+    #[test]
+    fn nobody_gets_everything_and_a_reader_changes_nothing_and_sees_no_secret() {
+        // MAE-7
+        for access in [Access::Read, Access::Operate] {
+            let text = account_manifest(access);
+            assert!(!text.contains('*') && !text.contains("cluster-admin") && !text.contains("impersonate"), "{text}");
+        }
+        let role = &documents(Access::Read)[3];
+        for rule in role["rules"].as_array().unwrap() {
+            let verbs: Vec<&str> = rule["verbs"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            assert!(verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb)), "{rule}");
+            assert!(!rule["resources"].as_array().unwrap().iter().any(|resource| resource == "secrets"), "{rule}");
+        }
+    }
+}

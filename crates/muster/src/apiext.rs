@@ -1,0 +1,49 @@
+//! APIExt beside the hub: the configuration's section as the gateway takes it.
+
+use gateway::{Actions, Listening, Options, ServeError, Tls, Upstream};
+use runtime::config::ApiExt;
+
+use crate::{
+    hub,
+    problem::{Kind, Problem},
+};
+
+/// Takes the address; nothing is answered yet.
+pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
+    let unusable = |why: String| {
+        Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
+            .next("mend apiExt.api, or leave it out to use the first manager's")
+    };
+    let config = runtime::app::api_config(&section.api).await.map_err(|why| unusable(why.to_string()))?;
+    let upstream = Upstream::from_config(config).map_err(|error| unusable(error.to_string()))?;
+    let tls = section.tls.as_ref().map(|files| Tls {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        client_ca: section.client_ca.clone(),
+    });
+    let options = Options {
+        tls,
+        kinds: section.kinds.clone(),
+        hosts: section.hosts.clone(),
+        origins: section.origins.clone(),
+        ..Options::new(section.address)
+    };
+    let registry = hub::registry();
+    let driven: Vec<_> = registry.iter().filter(|one| one.graph.is_some()).cloned().collect();
+    let by_machine =
+        move |kind: &gateway::Kind| driven.iter().any(|one| (&*one.group, &*one.kind) == (&*kind.group, &*kind.kind));
+    let actions = Actions::default().with_phases(by_machine);
+    let listening = gateway::bind(options, upstream, actions).await.map_err(problem)?;
+    tracing::info!(address = %listening.address(), "APIExt is listening");
+    Ok(listening)
+}
+
+fn problem(error: ServeError) -> Problem {
+    match &error {
+        ServeError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            Problem::new(Kind::InUse, "cannot listen", error)
+                .next("stop that program, or choose another apiExt.bindAddress")
+        }
+        _ => Problem::new(Kind::Configuration, "APIExt cannot be served", error).next("mend the section apiExt"),
+    }
+}
