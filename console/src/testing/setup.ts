@@ -1,0 +1,8 @@
+// Every test begins with an empty page and storage.
+import { cleanup } from "@testing-library/react";
+import { afterEach } from "vitest";
+
+afterEach(() => {
+  cleanup();
+  localStorage.clear();
+});

@@ -1,0 +1,41 @@
+// Build and tests. `MUSTER_SERVER=http://127.0.0.1:8088 npm run dev` works on a real server; without it `npm run dev` talks to the fake.
+import { defineConfig } from "vitest/config";
+import { fakeServer } from "./dev/plugin.ts";
+
+const server = process.env.MUSTER_SERVER;
+const faces = ["/api", "/apis", "/apiext", "/wapi"];
+
+export default defineConfig({
+  plugins: server ? [] : [fakeServer()],
+  server: {
+    host: "127.0.0.1",
+    ...(server && {
+      proxy: Object.fromEntries(faces.map((face) => [`${face}/`, { target: server, ws: true, changeOrigin: true }])),
+    }),
+  },
+  preview: { host: "127.0.0.1" },
+  build: {
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+    chunkSizeWarningLimit: 1000,
+    // Libraries mark modules for servers that render React; there is none here.
+    rolldownOptions: { onLog: (level, log, next) => log.code !== "MODULE_LEVEL_DIRECTIVE" && next(level, log) },
+  },
+  test: {
+    restoreMocks: true,
+    projects: [
+      { extends: true, test: { name: "pure", environment: "node", include: ["src/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: {
+          name: "pages",
+          environment: "happy-dom",
+          include: ["src/**/*.test.tsx"],
+          setupFiles: ["src/testing/setup.ts"],
+        },
+      },
+    ],
+  },
+});
