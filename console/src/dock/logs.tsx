@@ -237,7 +237,7 @@ export function LogView({ pods, container: preset = FIRST, shown }: LogViewProps
       <div className="logs-foot muted number" role="status">
         {t.logs.count(number(lines.length, language), number(buffer.lines.length, language))}
         {buffer.dropped > 0 && ` · ${t.logs.dropped(number(buffer.dropped, language))}`}
-        {wish.follow && ` · ${t.logs.following(following, sources.length)}`}
+        {wish.follow && following > 0 && ` · ${t.logs.following(following, sources.length)}`}
       </div>
       {browsing && pods[0] && (
         <FilesDialog

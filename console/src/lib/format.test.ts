@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { age, bytes, percent } from "./format";
+import { age, bytes, bytesOf, percent } from "./format";
 
 const now = Date.parse("2026-05-01T12:00:00Z");
 const ago = (seconds: number) => new Date(now - seconds * 1000).toISOString();
@@ -33,6 +33,10 @@ describe("amounts", () => {
     expect(bytes(512, "en")).toBe("512 B");
     expect(bytes(1536, "en")).toBe("1.5 KiB");
     expect(bytes(64 * 1024 ** 3, "en")).toBe("64 GiB");
+  });
+  it("of a whole share its unit", () => {
+    expect(bytesOf(1.5 * 1024 ** 3, 288 * 1024 ** 3, "en")).toBe("1.5 / 288 GiB");
+    expect(bytesOf(0, 0, "en")).toBe("0 / 0 B");
   });
   it("do not divide by nothing", () => {
     expect(percent(1, 0)).toBe(0);

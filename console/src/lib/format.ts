@@ -49,4 +49,11 @@ export function bytes(value: number, language: Language): string {
   return `${number(amount, language, amount < 10 && step > 0 ? 1 : 0)} ${BINARY[step]}`;
 }
 
+/** Both in the unit of the whole: 156 / 288 GiB. */
+export function bytesOf(part: number, whole: number, language: Language): string {
+  const step = whole > 0 ? Math.min(BINARY.length - 1, Math.floor(Math.log(whole) / Math.log(1024))) : 0;
+  const scaled = (value: number) => number(value / 1024 ** step, language, value / 1024 ** step < 10 ? 1 : 0);
+  return `${scaled(part)} / ${scaled(whole)} ${BINARY[step]}`;
+}
+
 export const percent = (part: number, whole: number): number => (whole > 0 ? Math.round((part / whole) * 100) : 0);

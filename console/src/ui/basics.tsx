@@ -165,13 +165,34 @@ export function CommandLine({ command }: { command: string }) {
   );
 }
 
-export function Meter({ part, whole, label }: { part: number; whole: number; label: string }) {
+/** A part of a whole. Of what is used much is a warning; of what should be ready, anything less than all. */
+export function Meter({ part, whole, label, ready }: { part: number; whole: number; label: string; ready?: boolean }) {
   const share = whole > 0 ? Math.min(1, part / whole) : 0;
-  const tone = share > 0.95 ? "bad" : share > 0.8 ? "warn" : "good";
+  const ill = ready ? 1 - share : share;
+  const tone = ready
+    ? ill > 0.2
+      ? "bad"
+      : ill > 0
+        ? "warn"
+        : "good"
+    : ill > 0.95
+      ? "bad"
+      : ill > 0.8
+        ? "warn"
+        : "good";
   return (
-    <meter className={`meter ${tone}`} min={0} max={1} value={share} aria-label={label} title={label}>
-      {Math.round(share * 100)} %
-    </meter>
+    // biome-ignore lint/a11y/useSemanticElements: browsers draw <meter> each in its own way
+    <span
+      className={`meter ${tone}`}
+      role="meter"
+      aria-label={label}
+      title={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(share * 100)}
+    >
+      <span style={{ width: `${share * 100}%` }} />
+    </span>
   );
 }
 

@@ -1,6 +1,14 @@
 // A button that opens a short list of things to do; arrows move, Escape and a click elsewhere close.
 import { type LucideIcon, MoreHorizontal } from "lucide-react";
-import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 
 export interface MenuItem {
   label: string;
@@ -16,22 +24,43 @@ interface MenuProps {
   items: MenuItem[];
   children?: ReactNode;
   className?: string;
-  side?: "left" | "right";
 }
 
-export function Menu({ label, items, children, className, side = "right" }: MenuProps) {
+const GAP = 4;
+
+/** Below the button, or above it where there is no room; fixed, so that no scrolling box cuts it off. */
+function placed(button: DOMRect, list: HTMLElement): CSSProperties {
+  const below = button.bottom + GAP + list.offsetHeight <= window.innerHeight;
+  const left = Math.max(GAP, Math.min(button.right - list.offsetWidth, window.innerWidth - list.offsetWidth - GAP));
+  return { left, top: below ? button.bottom + GAP : Math.max(GAP, button.top - GAP - list.offsetHeight) };
+}
+
+export function Menu({ label, items, children, className }: MenuProps) {
   const [open, setOpen] = useState(false);
+  const [place, setPlace] = useState<CSSProperties>({});
+  const list = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
 
+  useLayoutEffect(() => {
+    if (open && button.current && list.current) setPlace(placed(button.current.getBoundingClientRect(), list.current));
+  }, [open]);
+
   useEffect(() => {
     if (!open) return;
+    const away = () => setOpen(false);
     const outside = (event: Event) => {
       if (!box.current?.contains(event.target as Node)) setOpen(false);
     };
     document.addEventListener("pointerdown", outside);
-    box.current?.querySelector<HTMLButtonElement>('[role="menuitem"]:not(:disabled)')?.focus();
-    return () => document.removeEventListener("pointerdown", outside);
+    window.addEventListener("resize", away);
+    document.addEventListener("scroll", away, true);
+    box.current?.querySelector<HTMLButtonElement>('[role="menuitem"]:not(:disabled)')?.focus({ preventScroll: true });
+    return () => {
+      document.removeEventListener("pointerdown", outside);
+      window.removeEventListener("resize", away);
+      document.removeEventListener("scroll", away, true);
+    };
   }, [open]);
 
   const move = (event: KeyboardEvent) => {
@@ -73,7 +102,7 @@ export function Menu({ label, items, children, className, side = "right" }: Menu
         {children ?? <MoreHorizontal size={16} aria-hidden />}
       </button>
       {open && (
-        <div className={`menu-list ${side}`} role="menu" aria-label={label}>
+        <div ref={list} className="menu-list" role="menu" aria-label={label} style={place}>
           {items.map(({ label: name, icon: Icon, danger, disabled, hint, act }) => (
             <button
               key={name}

@@ -4,8 +4,9 @@ import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 
 import { changeList, type ListState } from "../api/hooks";
 import type { List, Stale } from "../api/types";
 import { useLanguage, useText } from "../i18n";
-import { number } from "../lib/format";
-import { Age, Spinner } from "./basics";
+import { useNow } from "../lib/clock";
+import { age, number } from "../lib/format";
+import { Spinner } from "./basics";
 import { Empty, Problem } from "./problem";
 
 export interface Column<Row> {
@@ -14,8 +15,8 @@ export interface Column<Row> {
   /** The field the server sorts by; without one the column cannot be sorted. */
   sort?: string;
   cell: (row: Row) => ReactNode;
-  /** Left out on narrow screens. */
-  wide?: boolean;
+  /** Left out on narrow screens; "some": only on those of phones. */
+  wide?: boolean | "some";
   /** Numbers stand at the right. */
   end?: boolean;
   /** Gets what room there is, and is cut off with an ellipsis. */
@@ -158,7 +159,14 @@ export function Table<Row>(props: TableProps<Row>) {
 }
 
 const cellClass = <Row,>(column: Column<Row>) =>
-  [column.wide && "wide-only", column.end && "end", column.long && "long"].filter(Boolean).join(" ");
+  [
+    column.wide === "some" && "some-only",
+    column.wide === true && "wide-only",
+    column.end && "end",
+    column.long && "long",
+  ]
+    .filter(Boolean)
+    .join(" ");
 
 function HeadCell<Row>({ column, sort, fixed }: { column: Column<Row>; sort: string; fixed: boolean }) {
   const up = column.sort !== undefined && sort === column.sort;
@@ -185,6 +193,8 @@ function HeadCell<Row>({ column, sort, fixed }: { column: Column<Row>; sort: str
 /** Members that did not answer, or whose rows are old: said once, above the list, which shows what there is. */
 export function Degraded({ list }: { list: Pick<List<unknown>, "unanswered" | "stale"> | undefined }) {
   const t = useText();
+  const language = useLanguage();
+  const now = useNow();
   const unanswered = list?.unanswered ?? [];
   const stale = list?.stale ?? [];
   if (unanswered.length === 0 && stale.length === 0) return null;
@@ -200,7 +210,7 @@ export function Degraded({ list }: { list: Pick<List<unknown>, "unanswered" | "s
         ))}
         {stale.map((one) => (
           <li key={one.cluster}>
-            <strong>{one.cluster}</strong> {t.lists.stale} <Age of={one.since} />
+            <strong>{one.cluster}</strong> {t.lists.stale(age(one.since, now, language))}
           </li>
         ))}
       </ul>
@@ -273,7 +283,14 @@ export function SearchBox({ value, name = "q" }: { value: string; name?: "q" | "
         type="search"
         data-search={name === "q" || undefined}
         aria-label={label}
-        placeholder={name === "filter" ? "phase ne Running" : name === "labels" ? "app=web" : label}
+        placeholder={label}
+        title={
+          name === "filter"
+            ? "phase ne Running and spec.replicas gt 3"
+            : name === "labels"
+              ? "app=web,tier in (a,b)"
+              : undefined
+        }
         value={text}
         spellCheck={false}
         autoComplete="off"

@@ -49,17 +49,17 @@ export default function App({ params }: { params: Params }) {
         </Link>
       ),
     },
-    ...(scope === ALL
-      ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (pod: PodRow) => pod.cluster }]
-      : []),
-    { name: "namespace", label: t.common.namespace, sort: "namespace", wide: true, cell: (pod) => pod.namespace },
-    { name: "group", label: t.apps.group, sort: "group", cell: (pod) => pod.group || "–" },
     {
       name: "state",
       label: t.common.state,
       sort: "phase",
       cell: (pod) => <Status tone={tone(pod)} word={pod.reason || pod.phase} />,
     },
+    ...(scope === ALL
+      ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (pod: PodRow) => pod.cluster }]
+      : []),
+    { name: "namespace", label: t.common.namespace, sort: "namespace", wide: true, cell: (pod) => pod.namespace },
+    { name: "group", label: t.apps.group, sort: "group", cell: (pod) => pod.group || "–" },
     { name: "ready", label: t.pods.ready, end: true, cell: (pod) => <span className="number">{pod.ready}</span> },
     {
       name: "restarts",

@@ -4,9 +4,11 @@ import { useState } from "react";
 import { useRead } from "../../api/hooks";
 import { cluster, META } from "../../api/paths";
 import type { ClusterRow, List } from "../../api/types";
-import { useText } from "../../i18n";
+import { useLanguage, useText } from "../../i18n";
+import { useNow } from "../../lib/clock";
+import { age } from "../../lib/format";
 import type { Params } from "../../router/match";
-import { Age, Button, Labels, Page, Spinner, Tabs } from "../../ui/basics";
+import { Button, Labels, Page, Spinner, Tabs } from "../../ui/basics";
 import { ClusterStatus } from "../../ui/cluster";
 import { Empty, Problem } from "../../ui/problem";
 import { Releases } from "../apps/releases";
@@ -17,6 +19,8 @@ import { ClusterEvents, ClusterOverview, Nodes, Workloads } from "./tabs";
 
 export default function ClusterDetail({ params }: { params: Params }) {
   const t = useText();
+  const language = useLanguage();
+  const now = useNow();
   const name = params.name ?? "";
   const tab = params.tab ?? "overview";
   const [leaving, setLeaving] = useState(false);
@@ -52,7 +56,7 @@ export default function ClusterDetail({ params }: { params: Params }) {
       {found.error && <Problem error={found.error} retry={() => void found.refetch()} compact={row !== undefined} />}
       {row?.state === "Unreachable" && (
         <p className="banner bad" role="status">
-          {t.clusters.unreachable} {row.since && <Age of={row.since} />} {row.error}
+          {t.clusters.unreachable(age(row.since, now, language))} {row.error}
         </p>
       )}
       <Tabs label={t.clusters.tabs.title} tabs={tabs} current={tab} />

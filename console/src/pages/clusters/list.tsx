@@ -73,7 +73,7 @@ export default function Clusters() {
     {
       name: "cpu",
       label: t.overview.cpuShort,
-      wide: true,
+      wide: "some",
       cell: (row) =>
         row.cpu ? (
           <Meter
@@ -88,7 +88,7 @@ export default function Clusters() {
     {
       name: "memory",
       label: t.overview.memoryShort,
-      wide: true,
+      wide: "some",
       cell: (row) =>
         row.memory ? (
           <Meter

@@ -4,7 +4,7 @@ import { type KindRef, NODES, resources, withQuery } from "../../api/paths";
 import { asFields, asList, asText } from "../../api/pods";
 import type { ClusterRow, EventRow, FlatRow, Json, List } from "../../api/types";
 import { useLanguage, useText } from "../../i18n";
-import { bytes, number, percent } from "../../lib/format";
+import { bytes, bytesOf, number, percent } from "../../lib/format";
 import { quantity } from "../../lib/quantity";
 import { Link, navigate, useParameter } from "../../router/router";
 import { Age, Card, Facts, Labels, Meter, Phase, Status } from "../../ui/basics";
@@ -28,7 +28,7 @@ export function ClusterOverview({ row }: { row: ClusterRow }) {
           <Facts
             facts={[
               [t.clusters.version, row.version ?? "–"],
-              [t.common.state, <Age key="since" of={row.since} />],
+              [t.clusters.since, <Age key="since" of={row.since} />],
               [t.clusters.latency, row.latencyMs === undefined ? "–" : `${number(row.latencyMs, language, 1)} ms`],
               [t.clusters.origin, row.origin ?? "–"],
               [t.common.labels, <Labels key="labels" of={row.labels} most={20} />],
@@ -65,7 +65,7 @@ export function ClusterOverview({ row }: { row: ClusterRow }) {
                     key="memory"
                     part={row.memory.requested}
                     whole={row.memory.allocatable}
-                    text={`${bytes(row.memory.requested, language)} / ${bytes(row.memory.allocatable, language)}`}
+                    text={bytesOf(row.memory.requested, row.memory.allocatable, language)}
                   />
                 ) : (
                   "–"

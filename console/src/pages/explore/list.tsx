@@ -56,6 +56,12 @@ export default function KindList({ params }: { params: Params }) {
         </Link>
       ),
     },
+    {
+      name: "phase",
+      label: t.common.state,
+      sort: "phase",
+      cell: (row) => <Phase word={row.phase} why={row.phaseMessage} />,
+    },
     ...(scope === ALL
       ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (row: FlatRow) => row.cluster }]
       : []),
@@ -69,12 +75,6 @@ export default function KindList({ params }: { params: Params }) {
           },
         ]
       : []),
-    {
-      name: "phase",
-      label: t.common.state,
-      sort: "phase",
-      cell: (row) => <Phase word={row.phase} why={row.phaseMessage} />,
-    },
     ...(counted
       ? [
           {

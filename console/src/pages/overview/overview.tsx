@@ -5,7 +5,7 @@ import { useRead } from "../../api/hooks";
 import type { Amount, ClusterRow, Overview as Data } from "../../api/types";
 import { type Dictionary, useLanguage, useText } from "../../i18n";
 import { importCommand } from "../../lib/commands";
-import { bytes, number, percent } from "../../lib/format";
+import { bytesOf, number, percent } from "../../lib/format";
 import { Link } from "../../router/router";
 import { Age, Card, CommandLine, LinkButton, Meter, Page, Spinner, Status } from "../../ui/basics";
 import { ClusterStatus } from "../../ui/cluster";
@@ -83,7 +83,7 @@ function Figures({ data }: { data: Data }) {
   const running = data.clusters.Running ?? 0;
   const cores = (amount: Amount) =>
     `${number(amount.requested, language, 1)} / ${number(amount.allocatable, language)}`;
-  const sizes = (amount: Amount) => `${bytes(amount.requested, language)} / ${bytes(amount.allocatable, language)}`;
+  const sizes = (amount: Amount) => bytesOf(amount.requested, amount.allocatable, language);
   return (
     <ul className="figures">
       <Figure to="/clusters" label={t.nav.clusters} value={`${number(running, language)} / ${number(all, language)}`}>
@@ -101,6 +101,7 @@ function Figures({ data }: { data: Data }) {
         value={`${number(data.nodesReady, language)} / ${number(data.nodes, language)}`}
       >
         <Meter
+          ready
           part={data.nodesReady}
           whole={data.nodes}
           label={t.overview.readyShare(percent(data.nodesReady, data.nodes))}
@@ -112,6 +113,7 @@ function Figures({ data }: { data: Data }) {
         value={`${number(data.podsReady, language)} / ${number(data.pods, language)}`}
       >
         <Meter
+          ready
           part={data.podsReady}
           whole={data.pods}
           label={t.overview.readyShare(percent(data.podsReady, data.pods))}

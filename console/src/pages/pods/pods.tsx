@@ -33,16 +33,16 @@ export function usePodColumns(all: boolean): Column<PodFacts>[] {
         </Link>
       ),
     },
-    ...(all
-      ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (pod: PodFacts) => pod.cluster }]
-      : []),
-    { name: "namespace", label: t.common.namespace, sort: "namespace", cell: (pod) => pod.namespace },
     {
       name: "state",
       label: t.common.state,
       sort: "phase",
       cell: (pod) => <Status tone={toneOfPod[pod.well]} word={pod.word} why={pod.why} />,
     },
+    ...(all
+      ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (pod: PodFacts) => pod.cluster }]
+      : []),
+    { name: "namespace", label: t.common.namespace, sort: "namespace", wide: "some", cell: (pod) => pod.namespace },
     { name: "ready", label: t.pods.ready, end: true, cell: (pod) => <span className="number">{pod.ready}</span> },
     {
       name: "restarts",
