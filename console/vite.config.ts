@@ -5,15 +5,14 @@ import { fakeServer } from "./dev/plugin.ts";
 const server = process.env.MUSTER_SERVER;
 const faces = ["/api", "/apis", "/apiext", "/wapi"];
 
+// The server takes only its own origin: a page of this one has to say that it is of that one.
+const passOn = server && { target: server, ws: true, changeOrigin: true, headers: { origin: server } };
+const proxy = passOn && Object.fromEntries(faces.map((face) => [`${face}/`, passOn]));
+
 export default defineConfig({
   plugins: server ? [] : [fakeServer()],
-  server: {
-    host: "127.0.0.1",
-    ...(server && {
-      proxy: Object.fromEntries(faces.map((face) => [`${face}/`, { target: server, ws: true, changeOrigin: true }])),
-    }),
-  },
-  preview: { host: "127.0.0.1" },
+  server: { host: "127.0.0.1", ...(proxy && { proxy }) },
+  preview: { host: "127.0.0.1", ...(proxy && { proxy }) },
   build: {
     target: "es2022",
     assetsInlineLimit: 0,

@@ -195,7 +195,7 @@ export class Fake {
   private zcloud({ method, query, body, path }: Asked): Answer {
     if (query.get("action") === "import") {
       const wish = JSON.parse(body) as { name: string; kubeconfig?: string; dryRun?: boolean };
-      const refused = wish.kubeconfig?.includes("exec:")
+      const refused = /\bexec\b/.test(wish.kubeconfig ?? "")
         ? [
             {
               field: "users[0].user.exec",
