@@ -208,9 +208,11 @@ export class Fake {
       return ok({
         name: wish.name,
         server: "https://10.0.0.1:6443",
-        identity: "certificate",
-        caFingerprint: "SHA256:9f:31:…:c2",
-        allowed: [],
+        user: "certificate",
+        trust: "its own authority",
+        fingerprints: ["sha256:9f31…c2"],
+        allow: [],
+        dryRun: wish.dryRun ?? false,
         refused,
         imported: !wish.dryRun,
       });

@@ -225,26 +225,33 @@ export interface ImportRequest {
   ca?: string;
   token?: string;
   labels?: Record<string, string>;
-  allow?: string[];
+  allow?: Allowance[];
   dryRun?: boolean;
 }
+
+/** What may be allowed of an import that is refused otherwise. */
+export type Allowance = "system-roots" | "insecure" | "plain-http";
 
 export interface ImportPreview {
   name: string;
   server?: string;
   /** How we shall say who we are: by token or certificate. */
-  identity?: string;
-  caFingerprint?: string;
-  allowed?: string[];
-  refused?: { field: string; why: string; remedy?: string }[];
-  imported: boolean;
+  user?: string;
+  /** Whom we believe to be the server. */
+  trust?: string;
+  fingerprints?: string[];
+  allow?: string[];
+  dryRun: boolean;
+  exists?: boolean;
+  imported?: boolean;
+  refused: { field: string; why: string; remedy?: string }[];
 }
 
 export interface LogFile {
   name: string;
   path: string;
-  size: number;
-  modified: string;
+  size?: number;
+  modified?: string;
 }
 
 export interface Restarted {

@@ -50,7 +50,7 @@ export function FilesDialog({ pod, container, onClose, onPick }: FilesProps) {
               <button type="button" onClick={() => onPick(file.path)}>
                 <FileText size={14} aria-hidden />
                 <span className="grow">{file.path}</span>
-                <span className="muted number">{bytes(file.size, language)}</span>
+                <span className="muted number">{file.size === undefined ? "" : bytes(file.size, language)}</span>
                 <span className="muted">
                   <Age of={file.modified} />
                 </span>

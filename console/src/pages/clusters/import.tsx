@@ -4,7 +4,7 @@ import { type ChangeEvent, type FormEvent, useState } from "react";
 import { post } from "../../api/client";
 import { refresh } from "../../api/hooks";
 import { withQuery, zcloud } from "../../api/paths";
-import type { ImportPreview, ImportRequest } from "../../api/types";
+import type { Allowance, ImportPreview, ImportRequest } from "../../api/types";
 import { useText } from "../../i18n";
 import { importCommand } from "../../lib/commands";
 import { navigate } from "../../router/router";
@@ -15,6 +15,7 @@ import { toast } from "../../ui/toast";
 import { MemberRole } from "./role";
 
 const LARGEST_FILE = 1_000_000;
+const ALLOWANCES: Allowance[] = ["system-roots", "insecure", "plain-http"];
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 /** `a=b, c=d` or one per line. */
@@ -38,6 +39,7 @@ export default function Import() {
   const [ca, setCa] = useState("");
   const [token, setToken] = useState("");
   const [labels, setLabels] = useState("");
+  const [allow, setAllow] = useState<Allowance[]>([]);
   const [preview, setPreview] = useState<ImportPreview | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
@@ -53,6 +55,7 @@ export default function Import() {
     name,
     ...(way === "kubeconfig" ? { kubeconfig } : { server, ca, token }),
     labels: read ?? {},
+    ...(allow.length > 0 && { allow }),
     dryRun,
   });
   const changed =
@@ -182,6 +185,24 @@ export default function Import() {
               value={labels}
               onChange={(event) => changed(setLabels)(event.target.value)}
             />
+            <details>
+              <summary>{t.import.allow}</summary>
+              <fieldset className="choices">
+                <legend className="muted">{t.import.allowWhy}</legend>
+                {ALLOWANCES.map((word) => (
+                  <label key={word} className="row">
+                    <input
+                      type="checkbox"
+                      checked={allow.includes(word)}
+                      onChange={(event) =>
+                        changed(setAllow)(event.target.checked ? [...allow, word] : allow.filter((one) => one !== word))
+                      }
+                    />
+                    {t.import.allowances[word]}
+                  </label>
+                ))}
+              </fieldset>
+            </details>
             {error && <Problem error={error} compact />}
             <div className="actions">
               <Button type="submit" look={preview ? "plain" : "primary"} disabled={!complete || busy}>
@@ -197,14 +218,19 @@ export default function Import() {
                 facts={[
                   [t.import.name, preview.name],
                   [t.import.server, preview.server ?? "–"],
-                  [t.import.user, preview.identity ?? "–"],
-                  [t.import.fingerprint, preview.caFingerprint ? <code key="ca">{preview.caFingerprint}</code> : "–"],
+                  [t.import.user, preview.user ?? "–"],
+                  [t.import.trust, preview.trust ?? "–"],
+                  [
+                    t.import.fingerprint,
+                    preview.fingerprints?.length ? <code key="ca">{preview.fingerprints.join(" ")}</code> : "–",
+                  ],
                 ]}
               />
               <p className="muted">{t.import.stored}</p>
-              {preview.allowed && preview.allowed.length > 0 && (
+              {preview.exists && <p className="banner warn">{t.import.exists}</p>}
+              {preview.allow && preview.allow.length > 0 && (
                 <p className="banner warn">
-                  {t.import.allowed} <code>{preview.allowed.join(", ")}</code>
+                  {t.import.allowed} <code>{preview.allow.join(", ")}</code>
                 </p>
               )}
               {refused.length > 0 ? (
@@ -227,7 +253,11 @@ export default function Import() {
                 </p>
               )}
               <div className="actions">
-                <Button look="primary" disabled={busy || refused.length > 0} onClick={() => void send(false)}>
+                <Button
+                  look="primary"
+                  disabled={busy || refused.length > 0 || preview.exists === true}
+                  onClick={() => void send(false)}
+                >
                   {t.clusters.import}
                 </Button>
               </div>
