@@ -1,6 +1,6 @@
 // Data for components: what the server answered, kept fresh by its notices.
 import { keepPreviousData, QueryClient, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useStore } from "../lib/store";
 import { setQuery, useWhere } from "../router/router";
 import { get, Refusal } from "./client";
@@ -34,16 +34,22 @@ export function useRead<T>(path: string, { enabled = true, notices, keep = true 
   const client = useQueryClient();
   const liveness = useStore(live.liveness);
   const watched = notices === undefined ? path : notices;
+  // A path that the server does not (or no longer) follow for us is asked for again by the clock.
+  const [deaf, setDeaf] = useState<string | null>(null);
+  const told = liveness.state === "live" && watched !== null && deaf !== watched;
   const result = useQuery<T, Error>({
     queryKey: [path],
     queryFn: ({ signal }) => get<T>(path, signal),
     enabled,
     ...(keep && { placeholderData: keepPreviousData }),
-    refetchInterval: liveness.state === "live" && watched !== null ? false : NOT_LIVE_EVERY_MS,
+    refetchInterval: told ? false : NOT_LIVE_EVERY_MS,
   });
   useEffect(() => {
     if (!enabled || watched === null) return;
-    return live.subscribe(watched, () => void client.invalidateQueries({ queryKey: [path], exact: true }));
+    return live.subscribe(watched, (event) => {
+      if (event !== "changed") setDeaf(watched);
+      void client.invalidateQueries({ queryKey: [path], exact: true });
+    });
   }, [client, enabled, path, watched]);
   return result;
 }

@@ -73,7 +73,7 @@ const basic = (label: string, editable: boolean): Extension[] => [
   yaml(),
   syntaxHighlighting(colors),
   look,
-  EditorView.contentAttributes.of({ "aria-label": label }),
+  EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
   EditorState.readOnly.of(!editable),
   // A read-only text can still be reached and read by keyboard.
   EditorView.editable.of(true),

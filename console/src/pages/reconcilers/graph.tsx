@@ -61,7 +61,7 @@ export default function Graph({ graph, counts, label }: GraphProps) {
             <g
               key={node.name}
               transform={`translate(${node.x - node.width / 2} ${node.y - node.height / 2})`}
-              className={`phase ${node.terminal ? "terminal" : ""} ${counts.get(node.name) ? "occupied" : ""}`}
+              className={`phase ${node.terminal ? "last" : ""} ${counts.get(node.name) ? "occupied" : ""}`}
             >
               <rect width={node.width} height={node.height} rx={node.terminal ? node.height / 2 : 6} />
               <text x={node.width / 2} y={node.height / 2} dominantBaseline="central" textAnchor="middle">
