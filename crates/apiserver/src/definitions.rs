@@ -87,12 +87,13 @@ pub(crate) struct Definitions {
 
 impl Definitions {
     /// Serves what is stored from the first request on.
-    pub fn new(store: &Store, stop: &CancellationToken) -> (Self, Served) {
+    pub fn new(store: &Store, stop: &CancellationToken) -> (Self, Arc<Served>) {
         let (ask, asked) = mpsc::channel(QUEUE);
         let builtin = Served::builtin();
         let mut known = Known::default();
         known.look(store, &builtin.registry, stop, "");
-        let served = builtin.with(&known.all());
+        let all = known.all();
+        let served = if all.is_empty() { builtin } else { Arc::new(builtin.with(&all)) };
         (Self { ask, start: Mutex::new(Some((asked, known))) }, served)
     }
 

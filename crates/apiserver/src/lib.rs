@@ -15,6 +15,7 @@ mod fence;
 mod garbage;
 mod gate;
 mod health;
+mod inside;
 mod kinds;
 mod namespaces;
 mod negotiate;
@@ -39,6 +40,7 @@ mod watch;
 pub use body::Body;
 pub use gate::Ceilings;
 pub use health::Check;
+pub use inside::Resource;
 pub use services::{RangeError, ServiceRange};
 
 use auth::{Authenticator, Authorizer};

@@ -3,7 +3,7 @@
 use crate::discovery::Discovery;
 use crate::kinds::{Definition, Registry};
 use crate::openapi::Documents;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use tokio::sync::watch;
 
 pub struct Served {
@@ -13,9 +13,13 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn builtin() -> Self {
-        let registry = Registry::builtin();
-        Self { documents: Documents::new(&registry, None), discovery: Discovery::default(), registry }
+    /// What every server serves; the same for all servers of a process.
+    pub fn builtin() -> Arc<Self> {
+        static BUILTIN: LazyLock<Arc<Served>> = LazyLock::new(|| {
+            let registry = Registry::builtin();
+            Arc::new(Served { documents: Documents::new(&registry, None), discovery: Discovery::default(), registry })
+        });
+        Arc::clone(&BUILTIN)
     }
 
     /// The same built-in kinds with other definitions; documents of versions that did not change are kept.
@@ -33,8 +37,8 @@ pub struct Current {
 }
 
 impl Current {
-    pub fn new(served: Served) -> Self {
-        Self { served: RwLock::new(Arc::new(served)), changes: watch::Sender::new(()) }
+    pub fn new(served: Arc<Served>) -> Self {
+        Self { served: RwLock::new(served), changes: watch::Sender::new(()) }
     }
 
     pub fn get(&self) -> Arc<Served> {

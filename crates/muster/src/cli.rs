@@ -4,7 +4,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{controller, crds, duration, hub, new, phase};
+use crate::{controller, crds, duration, hub, new, phase, simulate};
 
 const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage; 3 a flag or a file it names is \
                           wrong; 4 a port or the data directory is in use; 5 stored data cannot be used.";
@@ -33,6 +33,8 @@ pub enum Command {
     /// Look at phase machines
     #[command(subcommand)]
     Phase(phase::Phase),
+    /// Run simulated clusters, each with a kubeconfig
+    Simulate(simulate::Simulate),
     /// Begin something new
     #[command(subcommand)]
     New(new::New),

@@ -17,6 +17,7 @@ mod problem;
 mod server;
 mod show;
 mod signals;
+mod simulate;
 mod storage;
 mod token;
 mod upkeep;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command),
         Command::Crds(command) => crds::run(command),
         Command::Phase(command) => phase::run(command),
+        Command::Simulate(flags) => simulate::run(flags),
         Command::New(command) => new::run(command),
         Command::Backup(command) => backup::run(command),
         Command::Key(command) => key::run(command),

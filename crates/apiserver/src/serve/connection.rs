@@ -164,7 +164,8 @@ async fn speak(
         let connection = pin!(shared.protocols.http2.serve_connection(io, service));
         drive(shared, connection, Watchdog::http2(activity, &shared.limits)).await;
     } else {
-        let connection = pin!(shared.protocols.http1.serve_connection(io, service));
+        // What is upgraded leaves the connection here, and belongs to whoever answered so.
+        let connection = pin!(shared.protocols.http1.serve_connection(io, service).with_upgrades());
         drive(shared, connection, Watchdog::http1(activity, &shared.limits)).await;
     }
 }
@@ -255,11 +256,11 @@ trait Conversation: Future<Output = hyper::Result<()>> {
     fn wind_up(self: Pin<&mut Self>);
 }
 
-impl<I, S, B> Conversation for http1::Connection<I, S>
+impl<I, S, B> Conversation for http1::UpgradeableConnection<I, S>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<Box<dyn StdError + Send + Sync>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     B: Body + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {

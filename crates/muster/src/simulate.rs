@@ -1,0 +1,129 @@
+//! `muster simulate`: simulated clusters on ports of this machine, with kubeconfigs, so that kubectl works on each.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::Args;
+use pki::Authority;
+use runtime::config::Tracing;
+use simulator::{Member, MemberError, Network, NodePool, Settings};
+
+use crate::{
+    duration, logging,
+    paths::DataDir,
+    problem::{Kind, Problem},
+    say,
+    signals::Signals,
+};
+
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// How many clusters
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=5000))]
+    pub members: u16,
+    /// Nodes in each
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=5000))]
+    pub nodes: u16,
+    /// What their names begin with
+    #[arg(long, default_value = "member", value_name = "NAME")]
+    pub prefix: String,
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub bind_address: IpAddr,
+    /// Port of the first, the others take those behind it; 0 takes free ones
+    #[arg(long, default_value_t = 7443, value_name = "PORT")]
+    pub port: u16,
+    /// How much longer every request takes
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
+    pub latency: Duration,
+    /// Directory for certificates and kubeconfigs [default: `simulated` in the server's data directory]
+    #[arg(long, env = "MUSTER_SIMULATED_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// How much to log: 0 to 10
+    #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "LEVEL")]
+    pub verbosity: u8,
+}
+
+pub fn run(flags: Simulate) -> Result<(), Problem> {
+    let nowhere = Tracing { endpoint: None, ratio: 1.0, ca_file: None };
+    let _log = logging::start(flags.verbosity, false, &nowhere, "muster-simulate")?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?
+        .block_on(simulate(flags))
+}
+
+async fn simulate(flags: Simulate) -> Result<(), Problem> {
+    let dir = match &flags.data_dir {
+        Some(dir) => DataDir::choose(Some(dir.clone()))?,
+        None => DataDir::choose(Some(DataDir::choose(None)?.root().join("simulated")))?,
+    };
+    dir.create()?;
+    let authority = Authority::open_or_create(&dir.pki())?;
+    // Before anybody can see us ready: a signal that finds no handler kills.
+    let mut signals = Signals::new()?;
+    let mut members = Vec::with_capacity(usize::from(flags.members));
+    let outcome = tokio::select! {
+        started = start(&flags, &dir, &authority, &mut members) => started,
+        () = signals.next() => Err(Problem::new(Kind::Failed, "stopped", "it was told to while it started")),
+    };
+    if outcome.is_ok() {
+        signals.next().await;
+    }
+    signals.exit_on_next();
+    for member in &members {
+        member.stop().await;
+    }
+    outcome
+}
+
+async fn start(
+    flags: &Simulate,
+    dir: &DataDir,
+    authority: &Authority,
+    members: &mut Vec<Member>,
+) -> Result<(), Problem> {
+    for i in 0..flags.members {
+        let name = format!("{}-{}", flags.prefix, i + 1);
+        let mut settings = Settings::new(&name);
+        settings.nodes = vec![NodePool { count: usize::from(flags.nodes), ..NodePool::default() }];
+        let member = Member::start(settings).await.map_err(failed)?;
+        members.push(member.clone());
+        if !flags.latency.is_zero() {
+            member.set_network(Network::Slow(flags.latency));
+        }
+        let port = match flags.port {
+            0 => 0,
+            first => first.checked_add(i).ok_or_else(|| {
+                Problem::new(
+                    Kind::Configuration,
+                    "there are not enough ports",
+                    format!("{first} + {i} is beyond 65535"),
+                )
+                .next("choose a lower --port, or fewer --members")
+            })?,
+        };
+        let served = member.serve(SocketAddr::new(flags.bind_address, port), authority).await.map_err(failed)?;
+        let path = dir.root().join(format!("{name}.kubeconfig"));
+        pki::write_private(&path, served.kubeconfig.as_bytes())?;
+        say(&format!("{name}\t{}\t{}\n", served.url, path.display()))?;
+    }
+    if let Some(first) = members.first() {
+        let path = dir.root().join(format!("{}.kubeconfig", first.name()));
+        eprintln!("{} simulated clusters; try: kubectl --kubeconfig {} get nodes", members.len(), path.display());
+    }
+    Ok(())
+}
+
+fn failed(error: MemberError) -> Problem {
+    match error {
+        MemberError::Listen { .. } => Problem::new(Kind::InUse, "a simulated cluster cannot be served", error)
+            .next("choose another --port (0 for free ones)"),
+        MemberError::Start { .. } | MemberError::Certificates { .. } => {
+            Problem::new(Kind::Failed, "a simulated cluster cannot be run", error)
+        }
+    }
+}
