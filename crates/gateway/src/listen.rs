@@ -100,7 +100,9 @@ impl Bound {
                 "requests still ran at the deadline; their connections are cut"
             );
             shared.cut.cancel();
-            let _ = timeout(Duration::from_secs(2), shared.tasks.wait()).await;
+            shared.site.cut();
+            let ending = async { tokio::join!(shared.tasks.wait(), shared.site.ended()) };
+            let _ = timeout(Duration::from_secs(2), ending).await;
         }
     }
 }
