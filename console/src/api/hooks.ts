@@ -25,15 +25,17 @@ interface Reading {
   enabled?: boolean;
   /** Notices for another path than the one that is read (a list narrowed by `fields`, say). */
   notices?: string | null;
+  /** It does not change while it is looked at: neither notices nor the clock ask again. */
+  once?: boolean;
   /** Shown meanwhile: what was there before the address changed. */
   keep?: boolean;
 }
 
 /** Reads a path and reads it again whenever the server says that it has changed. */
-export function useRead<T>(path: string, { enabled = true, notices, keep = true }: Reading = {}) {
+export function useRead<T>(path: string, { enabled = true, notices, once = false, keep = true }: Reading = {}) {
   const client = useQueryClient();
   const liveness = useStore(live.liveness);
-  const watched = notices === undefined ? path : notices;
+  const watched = once ? null : notices === undefined ? path : notices;
   // A path that the server does not (or no longer) follow for us is asked for again by the clock.
   const [deaf, setDeaf] = useState<string | null>(null);
   const told = liveness.state === "live" && watched !== null && deaf !== watched;
@@ -42,7 +44,8 @@ export function useRead<T>(path: string, { enabled = true, notices, keep = true 
     queryFn: ({ signal }) => get<T>(path, signal),
     enabled,
     ...(keep && { placeholderData: keepPreviousData }),
-    refetchInterval: told ? false : NOT_LIVE_EVERY_MS,
+    ...(once && { staleTime: 60_000 }),
+    refetchInterval: told || once ? false : NOT_LIVE_EVERY_MS,
   });
   useEffect(() => {
     if (!enabled || watched === null) return;

@@ -23,7 +23,7 @@ export function FilesDialog({ pod, container, onClose, onPick }: FilesProps) {
   const id = useId();
   const [typed, setTyped] = useState("/var/log");
   const [folder, setFolder] = useState("/var/log");
-  const files = useRead<LogFile[]>(logFiles(pod, container, folder), { notices: null, keep: false });
+  const files = useRead<LogFile[]>(logFiles(pod, container, folder), { once: true, keep: false });
   return (
     <Dialog title={t.logs.filesOf(pod.name)} onClose={onClose}>
       <form

@@ -46,7 +46,7 @@ export default function Terminal({ pod, container: preset, shown }: TerminalProp
   const [container, setContainer] = useState(preset);
   const [attempt, setAttempt] = useState(0);
   const [state, setState] = useState<State>({ is: "connecting" });
-  const row = useRead<FlatRow>(object({ ...PODS, ...pod }), { notices: null });
+  const row = useRead<FlatRow>(object({ ...PODS, ...pod }), { once: true });
   const names = row.data ? containersOf(row.data) : [];
   const chosen = container || names[0] || "";
   const { cluster, namespace, name } = pod;

@@ -11,12 +11,13 @@ import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
 import { parseDocument, stringify } from "yaml";
 import type { Json } from "../api/types";
+import { text } from "../i18n";
 
 export const write = (value: unknown): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 
 /** The value, or what is wrong with the text. */
-export function parse(text: string): { value: Json; wrong: "" } | { value: null; wrong: string } {
-  const document = parseDocument(text, { prettyErrors: true });
+export function parse(written: string): { value: Json; wrong: "" } | { value: null; wrong: string } {
+  const document = parseDocument(written, { prettyErrors: true });
   const error = document.errors[0];
   if (error) return { value: null, wrong: error.message };
   try {
@@ -28,10 +29,10 @@ export function parse(text: string): { value: Json; wrong: "" } | { value: null;
 }
 
 const check = linter((view): Diagnostic[] => {
-  const text = view.state.doc.toString();
-  return parseDocument(text).errors.map((error) => ({
-    from: Math.min(error.pos[0], text.length),
-    to: Math.min(Math.max(error.pos[1], error.pos[0] + 1), text.length),
+  const written = view.state.doc.toString();
+  return parseDocument(written).errors.map((error) => ({
+    from: Math.min(error.pos[0], written.length),
+    to: Math.min(Math.max(error.pos[1], error.pos[0] + 1), written.length),
     severity: "error",
     message: error.message,
   }));
@@ -58,7 +59,8 @@ const look = EditorView.theme({
   ".cm-merge-b .cm-changedLine": { backgroundColor: "var(--diff-new)" },
   ".cm-changedText": { background: "var(--diff-text)" },
   ".cm-deletedChunk .cm-deletedText": { background: "var(--diff-gone-text)" },
-  ".cm-collapsedLines": { background: "var(--hover)", color: "var(--muted)" },
+  ".cm-collapsedLines": { background: "var(--hover)", color: "var(--muted)", padding: "3px 12px" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "none" },
   ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)" },
 });
@@ -74,6 +76,7 @@ const basic = (label: string, editable: boolean): Extension[] => [
   syntaxHighlighting(colors),
   look,
   EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+  EditorState.phrases.of(text().editor),
   EditorState.readOnly.of(!editable),
   // A read-only text can still be reached and read by keyboard.
   EditorView.editable.of(true),

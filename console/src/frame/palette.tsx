@@ -51,7 +51,7 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
   }, [typed]);
   const found = useRead<Found[]>(withQuery("/wapi/v1/search", { q: asked }), {
     enabled: asked.length > 1,
-    notices: null,
+    once: true,
   });
 
   const pages: Choice[] = (

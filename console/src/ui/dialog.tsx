@@ -1,6 +1,6 @@
 // The browser's own dialog: it keeps the focus inside, closes with Escape and gives the focus back.
 import { X } from "lucide-react";
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef, useState } from "react";
 import { useText } from "../i18n";
 import { Button, IconButton } from "./basics";
 
@@ -16,7 +16,8 @@ export function Dialog({ title, onClose, children, foot, wide }: DialogProps) {
   const t = useText();
   const id = useId();
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the effects of what is inside: they may want to measure it.
+  useLayoutEffect(() => {
     const dialog = box.current;
     if (dialog && !dialog.open) dialog.showModal();
     return () => dialog?.close();

@@ -3,9 +3,9 @@ import { ScrollText, SquareTerminal, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { post } from "../../api/client";
 import { refresh, useRead } from "../../api/hooks";
-import { groupOf, type ObjectRef, object, withQuery } from "../../api/paths";
+import { groupOf, kinds as kindsPath, type ObjectRef, object, withQuery } from "../../api/paths";
 import { asFields, asList, asText } from "../../api/pods";
-import type { EventRow, FlatRow, List } from "../../api/types";
+import type { EventRow, FlatRow, Kind, List } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
 import { useText } from "../../i18n";
 import type { Params } from "../../router/match";
@@ -42,7 +42,9 @@ export default function ObjectDetail({ params }: { params: Params }) {
   const row = found.data;
   const isPod = refers.plural === "pods" && refers.group === "";
   const pod = { cluster: refers.cluster, namespace: refers.namespace ?? "", name: refers.name };
-  const kind = asText(row?.kind) || singular(refers.plural);
+  const kinds = useRead<Kind[]>(kindsPath(refers.cluster), { once: true });
+  const about = kinds.data?.find((one) => groupOf(one.group) === refers.group && one.plural === refers.plural);
+  const kind = about?.kind ?? refers.plural;
   const tabs = [
     { name: "about", label: t.explore.about, to: objectPlace(refers) },
     { name: "events", label: t.nav.events, to: objectPlace(refers, "events") },
@@ -125,12 +127,6 @@ export default function ObjectDetail({ params }: { params: Params }) {
     </Page>
   );
 }
-
-const singular = (plural: string) =>
-  plural
-    .replace(/ies$/, "y")
-    .replace(/(ss|x|ch)es$/, "$1")
-    .replace(/s$/, "");
 
 function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; children?: ReactNode }) {
   const t = useText();

@@ -32,7 +32,7 @@ export default function Kinds() {
   const t = useText();
   const [scope, setScope] = useScope();
   const [wanted, setWanted] = useState("");
-  const found = useRead<Kind[]>(kindsPath(scope), { notices: null });
+  const found = useRead<Kind[]>(kindsPath(scope), { once: true });
   const groups = grouped(found.data ?? [], wanted);
   return (
     <Page title={t.nav.explore} subtitle={t.explore.subtitle}>

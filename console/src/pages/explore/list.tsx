@@ -26,7 +26,7 @@ export default function KindList({ params }: { params: Params }) {
   const [scope, setScope] = useScope();
   const kind = { group: groupOf(params.group ?? ""), version: params.version ?? "", plural: params.plural ?? "" };
   const state = useListState("cluster,namespace,name");
-  const known = useRead<Kind[]>(kindsPath(scope), { notices: null });
+  const known = useRead<Kind[]>(kindsPath(scope), { once: true });
   const about = known.data?.find((one) => groupOf(one.group) === kind.group && one.plural === kind.plural);
   const title = about?.kind ?? kind.plural;
   const namespaced = about?.namespaced ?? true;

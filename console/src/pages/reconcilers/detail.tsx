@@ -19,7 +19,7 @@ export default function Reconciler({ params }: { params: Params }) {
   const name = params.name ?? "";
   const found = useRead<Controllers>(controllersPath);
   const one = found.data?.items.find((controller) => controller.name === name);
-  const kinds = useRead<Kind[]>(kindsPath(META), { notices: null });
+  const kinds = useRead<Kind[]>(kindsPath(META), { once: true });
   const kind =
     one &&
     kinds.data?.find(
