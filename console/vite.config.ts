@@ -9,10 +9,15 @@ const faces = ["/api", "/apis", "/apiext", "/wapi"];
 const passOn = server && { target: server, ws: true, changeOrigin: true, headers: { origin: server } };
 const proxy = passOn && Object.fromEntries(faces.map((face) => [`${face}/`, passOn]));
 
+/** As the gateway sends it with every page. */
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; " +
+  "connect-src 'self'; manifest-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
 export default defineConfig({
   plugins: server ? [] : [fakeServer()],
   server: { host: "127.0.0.1", ...(proxy && { proxy }) },
-  preview: { host: "127.0.0.1", ...(proxy && { proxy }) },
+  preview: { host: "127.0.0.1", headers: { "content-security-policy": policy }, ...(proxy && { proxy }) },
   build: {
     target: "es2022",
     assetsInlineLimit: 0,
