@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(lines[2], "b        web                       Pending [2J");
         let bound = table(&columns(), &rows(), false, Some(36));
         assert!(bound.lines().all(|line| line.chars().count() <= 36), "{bound}");
-        assert!(bound.contains("web-blue-6f…"), "{bound}");
+        assert!(bound.contains("web-blue-6f7d…"), "{bound}");
         let wide = table(&columns(), &rows(), true, None);
         assert!(wide.lines().next().unwrap().ends_with("NODE"));
     }
