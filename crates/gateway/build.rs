@@ -11,6 +11,17 @@ use std::{env, fs};
 /// What does not get smaller is embedded as it is.
 const PACKED: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "woff", "woff2", "ico"];
 
+/// What is shown when the console was not built before the binary.
+const ABSENT: &str = r#"<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Muster</title>
+<h1>The console is not in this binary</h1>
+<p>It was built without it. Run <code>make console</code>, build again, and reload this page.</p>
+<p>The REST API works: see <a href="/wapi/v1/openapi.json">/wapi/v1/openapi.json</a>.</p>
+</html>
+"#;
+
 fn main() {
     let home = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
@@ -23,7 +34,8 @@ fn main() {
         println!("cargo::rerun-if-changed={}", dist.display());
         collect(&dist, "", &mut files);
     }
-    let mut table = String::from("pub(super) static FILES: &[File] = &[\n");
+    files.entry("/index.html".to_owned()).or_insert_with(|| ABSENT.as_bytes().to_vec());
+    let mut table = format!("static FILES: [File; {}] = [\n", files.len());
     for (number, (path, content)) in files.iter().enumerate() {
         let packed = PACKED.contains(&path.rsplit('.').next().unwrap_or(""));
         let stored = if packed { content.clone() } else { compress(content) };
@@ -58,7 +70,8 @@ fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
 }
 
 fn compress(content: &[u8]) -> Vec<u8> {
-    let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, size_hint: content.len(), ..Default::default() };
+    let params =
+        brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, size_hint: content.len(), ..Default::default() };
     let mut compressed = Vec::new();
     brotli::BrotliCompress(&mut &*content, &mut compressed, &params).unwrap();
     compressed

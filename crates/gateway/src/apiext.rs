@@ -133,7 +133,11 @@ impl App {
     /// The kind that the path names, where it fits its scope and allows what the route does.
     async fn target(&self, path: &Path, route: &Route) -> Result<Target, Problem> {
         let Path::Resource(asked) = path else {
-            return Ok(Target::Document(if route.shape == Shape::OpenApi { "/openapi/v3".into() } else { "/apis".into() }));
+            return Ok(Target::Document(if route.shape == Shape::OpenApi {
+                "/openapi/v3".into()
+            } else {
+                "/apis".into()
+            }));
         };
         let ResourcePath { group, version, plural, namespace, name, .. } = asked;
         let kind = self.catalog.find(group, version, plural).await?.ok_or_else(|| {

@@ -32,12 +32,6 @@ include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
 const INDEX: &str = "/index.html";
 
-/// What is shown when the console was not built into the binary.
-const ABSENT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Muster</title>\
-<h1>The console is not in this binary</h1>\
-<p>It was built without it. Run <code>make console</code>, build again, and reload this page.</p>\
-<p>The REST API works: see <a href=\"/wapi/v1/openapi.json\">/wapi/v1/openapi.json</a>.</p></html>";
-
 /// Answers a path that is not the API's.
 pub(crate) fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Answered {
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -46,15 +40,8 @@ pub(crate) fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Answer
     let file = FILES.iter().find(|file| file.path == path);
     let page = path == "/" || path == INDEX || (file.is_none() && wants_page(headers));
     let found = if page { FILES.iter().find(|file| file.path == INDEX) } else { file };
-    let mut response = match found {
-        Some(file) => serve(file, headers),
-        None if page => {
-            let mut response = Response::new(whole(ABSENT));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-            response
-        }
-        None => return Err(Problem::not_found("there is no such file")),
-    };
+    let found = found.ok_or_else(|| Problem::not_found("there is no such file"))?;
+    let mut response = serve(found, headers);
     let fields = response.headers_mut();
     // Names under assets/ carry a hash of what is in them.
     let keep = if !page && path.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
@@ -223,8 +210,9 @@ mod tests {
 
     #[test]
     fn files_come_packed_or_plain_and_once() {
-        for file in FILES {
-            let packed = answer(&Method::GET, file.path, &headers(&[(header::ACCEPT_ENCODING, "gzip, br;q=0.9")])).unwrap();
+        for file in &FILES {
+            let packed =
+                answer(&Method::GET, file.path, &headers(&[(header::ACCEPT_ENCODING, "gzip, br;q=0.9")])).unwrap();
             assert_eq!(packed.headers().contains_key(header::CONTENT_ENCODING), file.packed, "{}", file.path);
             let plain = answer(&Method::GET, file.path, &headers(&[(header::ACCEPT_ENCODING, "br;q=0")])).unwrap();
             assert_eq!(plain.headers()[header::CONTENT_LENGTH], file.size.to_string(), "{}", file.path);

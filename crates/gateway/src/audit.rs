@@ -45,16 +45,20 @@ struct Question {
 
 impl Question {
     fn parse(query: &str, limits: &Limits) -> Result<Self, Problem> {
-        let mut question =
-            Self { text: String::new(), user: String::new(), verb: String::new(), page: 1, page_size: limits.page_size };
+        let mut question = Self {
+            text: String::new(),
+            user: String::new(),
+            verb: String::new(),
+            page: 1,
+            page_size: limits.page_size,
+        };
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            let number = || {
-                value
-                    .parse::<usize>()
-                    .ok()
-                    .filter(|number| *number >= 1)
-                    .ok_or_else(|| Problem::bad_request(format!("{key} is a number from 1")).with("parameter", &*key))
-            };
+            let number =
+                || {
+                    value.parse::<usize>().ok().filter(|number| *number >= 1).ok_or_else(|| {
+                        Problem::bad_request(format!("{key} is a number from 1")).with("parameter", &*key)
+                    })
+                };
             match &*key {
                 "q" if value.len() <= 256 => question.text = value.to_lowercase(),
                 "user" if value.len() <= 256 => question.user = value.into_owned(),
@@ -92,7 +96,8 @@ impl Audit {
         })?;
         let _turn = AT_ONCE.acquire().await.map_err(|_| Problem::unavailable("the server is stopping"))?;
         let found = tokio::task::spawn_blocking(move || look(&file, &question)).await;
-        let failed = || Problem::new(500, "InternalError", "the audit log could not be read; the server's log says why");
+        let failed =
+            || Problem::new(500, "InternalError", "the audit log could not be read; the server's log says why");
         let found = found.map_err(|_| failed())?.map_err(|why| {
             tracing::warn!(%why, "the audit log cannot be read");
             failed()
@@ -128,7 +133,9 @@ fn look(file: &Path, question: &Question) -> std::io::Result<Value> {
         }
     })?;
     // What is older than the part that was looked at is not counted.
-    Ok(json!({"items": items, "count": count, "page": question.page, "pageSize": question.page_size, "complete": complete}))
+    Ok(
+        json!({"items": items, "count": count, "page": question.page, "pageSize": question.page_size, "complete": complete}),
+    )
 }
 
 /// Calls `each` with every line of the log and its rotated files, newest first, until `most` bytes were read. Says whether that was all.
@@ -185,7 +192,11 @@ mod tests {
         for n in lines {
             let user = if n % 2 == 0 { "ann" } else { "bob" };
             let pad = "x".repeat(n % 300);
-            writeln!(file, r#"{{"n":{n},"user":"gateway","impersonatedUser":"{user}","verb":"create","path":"/{pad}"}}"#).unwrap();
+            writeln!(
+                file,
+                r#"{{"n":{n},"user":"gateway","impersonatedUser":"{user}","verb":"create","path":"/{pad}"}}"#
+            )
+            .unwrap();
         }
         path
     }

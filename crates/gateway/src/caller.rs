@@ -211,8 +211,7 @@ mod tests {
     use super::*;
 
     fn connection(user: Option<&str>) -> Connection {
-        let user = user
-            .map(|user| Arc::new(Person { user: user.to_owned(), groups: vec!["g1".into(), "g2".into()] }));
+        let user = user.map(|user| Arc::new(Person { user: user.to_owned(), groups: vec!["g1".into(), "g2".into()] }));
         Connection { address: IpAddr::from([127, 0, 0, 1]), tls: true, certificate: user }
     }
 

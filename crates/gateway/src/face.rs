@@ -155,7 +155,8 @@ impl Face {
             tls: self.options.tls.is_some(),
         };
         let hub = Hub { controllers: self.controllers.clone(), gatekeeper: gatekeeper.clone() };
-        let audit = Audit { file: self.audit.clone(), gatekeeper: gatekeeper.clone(), limits: self.options.limits.clone() };
+        let audit =
+            Audit { file: self.audit.clone(), gatekeeper: gatekeeper.clone(), limits: self.options.limits.clone() };
         let mut rooms: Vec<Arc<dyn Room>> = vec![Arc::new(desk), Arc::new(hub), Arc::new(audit), apiext.clone()];
         if let Some(_fleet) = &self.fleet {
             // The members' room: `members::Members::new(fleet, gatekeeper, limits, seats, actions, stop)`.

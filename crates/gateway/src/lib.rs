@@ -17,6 +17,7 @@ mod door;
 mod face;
 mod hub;
 mod listen;
+#[allow(dead_code, reason = "for the document of all routes")]
 mod operations;
 mod options;
 mod pace;

@@ -167,7 +167,7 @@ impl Shared {
             let (site, connection) = (site.clone(), about.clone());
             let counted = Counted::new(&busy);
             async move {
-                let response = site.answer(&connection, request).await;
+                let response = site.answer(connection, request).await;
                 Ok::<_, Infallible>(response.map(|body| CountedBody { body, _counted: counted }))
             }
         });
@@ -184,7 +184,8 @@ impl Shared {
             .max_concurrent_streams(100)
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        let serving = builder.serve_connection_with_upgrades(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
+        let serving =
+            builder.serve_connection_with_upgrades(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
         let mut serving = std::pin::pin!(serving);
         let mut used = Instant::now();
         let mut ending = false;

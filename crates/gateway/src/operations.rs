@@ -64,10 +64,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
 impl Operation {
     /// As it stands in an OpenAPI 3 document, under its path and method. `problem` refers to the shape of refusals.
     pub(crate) fn to_openapi(&self, problem: &Value) -> Value {
-        let named = |name: &str, place: &str, kind: &str, about: &str, required: bool| {
-            json!({"name": name, "in": place, "required": required, "description": about, "schema": {"type": kind}})
-        };
-        let in_path = self.path.split(['{', '}']).skip(1).step_by(2).map(|name| named(name, "path", "string", "", true));
+        let named = |name: &str, place: &str, kind: &str, about: &str, required: bool| json!({"name": name, "in": place, "required": required, "description": about, "schema": {"type": kind}});
+        let in_path =
+            self.path.split(['{', '}']).skip(1).step_by(2).map(|name| named(name, "path", "string", "", true));
         let in_query = self.parameters.iter().map(|(name, kind, about)| named(name, "query", kind, about, false));
         let parameters: Vec<Value> = in_path.chain(in_query).collect();
         let mut answer = json!({"description": "Done."});
@@ -90,7 +89,8 @@ impl Operation {
         if !self.body.is_empty() {
             let fields: serde_json::Map<String, Value> =
                 self.body.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
-            let schema = json!({"type": "object", "properties": fields, "required": self.body, "additionalProperties": false});
+            let schema =
+                json!({"type": "object", "properties": fields, "required": self.body, "additionalProperties": false});
             shown["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema}}});
         }
         if self.open {
@@ -112,7 +112,8 @@ mod tests {
             let shown = operation.to_openapi(&json!({"$ref": "#/components/responses/Problem"}));
             assert!(shown["responses"][operation.code.to_string()].is_object(), "{}", operation.path);
             let in_path = operation.path.matches('{').count();
-            let named = shown["parameters"].as_array().map_or(0, |all| all.iter().filter(|one| one["in"] == "path").count());
+            let named =
+                shown["parameters"].as_array().map_or(0, |all| all.iter().filter(|one| one["in"] == "path").count());
             assert_eq!(named, in_path, "{}", operation.path);
         }
     }

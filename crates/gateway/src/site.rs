@@ -105,7 +105,7 @@ impl Site {
     }
 
     /// Answers one request, whatever it is.
-    pub(crate) async fn answer<B>(self: Arc<Self>, connection: &Connection, request: Request<B>) -> Response<Body>
+    pub(crate) async fn answer<B>(self: Arc<Self>, connection: Connection, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -116,8 +116,8 @@ impl Site {
         let deadline = self.options.limits.request_timeout + self.options.limits.body_timeout;
         let (parts, body) = request.into_parts();
         let body = body.map_err(Into::into).boxed_unsync();
-        let handled =
-            std::panic::AssertUnwindSafe(timeout(deadline, self.handle(connection, parts, body))).catch_unwind().await;
+        let handling = self.handle(connection, parts, body).boxed();
+        let handled = std::panic::AssertUnwindSafe(timeout(deadline, handling)).catch_unwind().await;
         let mut response = match handled {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(problem))) => problem.into_response().map(whole_again),
@@ -152,7 +152,8 @@ impl Site {
         response
     }
 
-    async fn handle(self: Arc<Self>, connection: &Connection, parts: Parts, body: Body) -> Answered {
+    async fn handle(self: Arc<Self>, connection: Connection, parts: Parts, body: Body) -> Answered {
+        let connection = &connection;
         let path = parts.uri.path();
         if self.console.is_some() && is_page(path) {
             // A link to the console may stand on any page, so only the host is looked at.
@@ -177,9 +178,9 @@ impl Site {
         match room {
             Some(room) if room.converses(path) => self.clone().converse(&entered, connection, room, parts).await,
             room => {
-                let caller =
-                    Caller::of(&entered, &parts.method, &parts.headers, connection, Some(&console.sessions))?;
-                let room = room.ok_or_else(|| Problem::not_found("there is nothing at this path; see /wapi/v1/openapi.json"))?;
+                let caller = Caller::of(&entered, &parts.method, &parts.headers, connection, Some(&console.sessions))?;
+                let room =
+                    room.ok_or_else(|| Problem::not_found("there is nothing at this path; see /wapi/v1/openapi.json"))?;
                 self.visit(room, caller, connection, parts, body).await
             }
         }
@@ -322,7 +323,9 @@ mod tests {
         for page in ["/", "/index.html", "/clusters/prod", "/assets/index-1.js", "/setup", "/apix", "/wapiti/v1"] {
             assert!(is_page(page), "{page}");
         }
-        for own in ["/api", "/api/cluster/all", "/apis/zcloud.cn/v1", "/apiext/v1", "/wapi/v1/session", "//api", "*", ""] {
+        for own in
+            ["/api", "/api/cluster/all", "/apis/zcloud.cn/v1", "/apiext/v1", "/wapi/v1/session", "//api", "*", ""]
+        {
             assert!(!is_page(own), "{own}");
         }
     }

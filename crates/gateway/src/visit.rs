@@ -1,15 +1,16 @@
 //! A request after the door, and the rooms that answer it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures_util::TryFutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -38,13 +39,14 @@ pub(crate) struct Visit {
     /// Without the question mark; empty when there is none.
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
-    body: Body,
+    /// Behind a lock that nobody waits for: so a visit can be lent to another thread although a body cannot.
+    body: Mutex<Body>,
 }
 
 impl Visit {
     pub(crate) fn new(caller: Caller, method: Method, uri: &http::Uri, headers: HeaderMap, body: Body) -> Self {
         let (path, query) = (uri.path().to_owned(), uri.query().unwrap_or("").to_owned());
-        Self { caller, method, path, query, headers, body }
+        Self { caller, method, path, query, headers, body: Mutex::new(body) }
     }
 
     /// A header as text; nothing when it is absent or not text.
@@ -59,10 +61,11 @@ impl Visit {
 
     /// The body as it comes.
     pub(crate) fn take_body(&mut self) -> Body {
-        std::mem::take(&mut self.body)
+        std::mem::take(self.body.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// For a GET that does something: refused unless the request shows what a stranger's page cannot make a browser send.
+    #[allow(dead_code, reason = "for the rooms of members")]
     pub(crate) fn intended(&self) -> Result<(), Problem> {
         if !self.caller.is_ambient() || self.headers.contains_key(CSRF) {
             return Ok(());
@@ -77,8 +80,8 @@ pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> 
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    match timeout(limits.body_timeout, Limited::new(body, limits.body_bytes).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+    match timeout(limits.body_timeout, collect(body, limits.body_bytes)).await {
+        Ok(Ok(body)) => Ok(body),
         Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Problem::new(
             413,
             "RequestEntityTooLarge",
@@ -87,6 +90,11 @@ pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> 
         Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
         Err(_) => Err(Problem::new(408, "Timeout", "the body did not come in time")),
     }
+}
+
+/// Boxed here, outside of any `async`: the compiler cannot prove within one that a boxed error may change threads.
+fn collect(body: Body, most: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
+    Box::pin(Limited::new(body, most).collect().map_ok(Collected::to_bytes))
 }
 
 /// A whole body.
@@ -120,6 +128,7 @@ pub(crate) enum Notice {
     /// Something changed: the page is worth reading again.
     Changed,
     /// What is behind the path is no longer the same set (a member came or went): follow it anew.
+    #[allow(dead_code, reason = "for the rooms of members")]
     Moved,
 }
 

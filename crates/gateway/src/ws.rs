@@ -54,10 +54,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) async fn new(
-        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        stop: CancellationToken,
-    ) -> Self {
+    pub(crate) async fn new(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, stop: CancellationToken) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
@@ -206,7 +203,7 @@ mod tests {
         assert_eq!(near.next().await, Some(Message::Text("hello".to_owned())));
         near.send(Message::Binary(Bytes::from_static(b"\x01x"))).await.unwrap();
         assert_eq!(far.next().await.unwrap().unwrap().into_data(), Bytes::from_static(b"\x01x"));
-        let closing = tokio::spawn(near.refuse(&Problem::forbidden("é".repeat(300))));
+        let closing = tokio::spawn(async move { near.refuse(&Problem::forbidden("é".repeat(300))).await });
         let Frame::Close(Some(frame)) = far.next().await.unwrap().unwrap() else { panic!() };
         assert_eq!(u16::from(frame.code), 4403);
         assert!(frame.reason.len() <= 120);

@@ -58,10 +58,7 @@ impl Identity {
         current.config.clone()
     }
 
-    pub(super) async fn accept(
-        &self,
-        stream: TcpStream,
-    ) -> std::io::Result<(TlsStream<TcpStream>, Option<Person>)> {
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<(TlsStream<TcpStream>, Option<Person>)> {
         let stream = TlsAcceptor::from(self.config()).accept(stream).await?;
         let user = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(user);
         match user {

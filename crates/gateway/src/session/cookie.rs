@@ -1,7 +1,7 @@
 //! The session's cookie: no script reads it, no other site's page sends it, under TLS no other host can set it.
 
-use http::header::{COOKIE, HeaderValue};
 use http::HeaderMap;
+use http::header::{COOKIE, HeaderValue};
 
 use super::table::LONGEST;
 use super::token::Token;

@@ -116,7 +116,8 @@ impl Desk {
 
     async fn password(&self, mut visit: Visit) -> Answered {
         let session = signed_in(&visit)?.clone();
-        let body = body_of(&visit.headers, visit.take_body(), &self.limits).await?;
+        let body = visit.take_body();
+        let body = body_of(&visit.headers, body, &self.limits).await?;
         let NewPassword { old, new } = parse(&body)?;
         let (old, new) = (Secret::new(old), Secret::new(new));
         let sessions = &self.sessions;

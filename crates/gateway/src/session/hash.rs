@@ -72,10 +72,10 @@ pub(crate) fn acceptable(user: &str, password: &str) -> Result<(), Problem> {
     if password.len() > LONGEST {
         return refused(format!("a password has at most {LONGEST} bytes"));
     }
+    let named = password.to_lowercase().contains(&user.to_lowercase())
+        && password.chars().count() < user.chars().count() + SHORTEST;
     let first = password.chars().next();
-    if password.to_lowercase().contains(&user.to_lowercase()) && password.chars().count() < user.chars().count() + SHORTEST
-        || password.chars().all(|one| Some(one) == first)
-    {
+    if named || password.chars().all(|one| Some(one) == first) {
         return refused("this password is too easy to guess; take one that is not made of the user's name".to_owned());
     }
     Ok(())
@@ -95,12 +95,7 @@ impl Hasher {
         let rounds = NonZeroU32::new(rounds).unwrap_or(NonZeroU32::MIN);
         // No password has this hash: nothing leads to thirty-two zeros.
         let nobody = Hash { rounds, salt: vec![0; SALT], derived: vec![0; LENGTH] };
-        Self {
-            rounds,
-            queue: Arc::new(Semaphore::new(WAITING)),
-            turn: Arc::new(Semaphore::new(AT_ONCE)),
-            nobody,
-        }
+        Self { rounds, queue: Arc::new(Semaphore::new(WAITING)), turn: Arc::new(Semaphore::new(AT_ONCE)), nobody }
     }
 
     pub(crate) async fn make(&self, password: &Secret) -> Result<Hash, Problem> {

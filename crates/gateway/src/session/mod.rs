@@ -269,8 +269,7 @@ impl Sessions {
     /// What the console needs to know of a session.
     fn shown(&self, session: &Session) -> Response<Body> {
         let person = session.person();
-        let must_change =
-            matches!(self.users.get(&person.user), Ok(Some(user)) if user.must_change && user.stamp == *session.stamp());
+        let must_change = matches!(self.users.get(&person.user), Ok(Some(user)) if user.must_change && user.stamp == *session.stamp());
         json(200, &self.about(&person.user, &person.groups, must_change, session.csrf()))
     }
 

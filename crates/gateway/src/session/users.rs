@@ -52,7 +52,8 @@ pub(crate) fn acceptable(name: &str) -> Result<(), Problem> {
     if right {
         return Ok(());
     }
-    let why = format!("a user's name has at most {LONGEST_NAME} small letters, digits, dots and dashes, such as ann.lee");
+    let why =
+        format!("a user's name has at most {LONGEST_NAME} small letters, digits, dots and dashes, such as ann.lee");
     Err(Problem::new(422, "Invalid", why).with("field", "user"))
 }
 
@@ -141,7 +142,8 @@ impl Users {
     /// Reads all of them once, for whoever must know before they are followed.
     pub(crate) async fn read(&self) -> Result<(), Problem> {
         let wanted = ListParams::default().fields(&format!("type={TYPE}"));
-        let listed = timeout(DEADLINE, self.api().list(&wanted)).await.map_err(|_| late())?.map_err(|why| failed(&why))?;
+        let listed =
+            timeout(DEADLINE, self.api().list(&wanted)).await.map_err(|_| late())?.map_err(|why| failed(&why))?;
         self.replace(listed.items.iter().filter_map(usable).collect());
         Ok(())
     }
@@ -239,7 +241,8 @@ impl Users {
             data.insert("mustChange".to_owned(), ByteString(b"true".to_vec()));
         }
         let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "muster".to_owned())]);
-        let metadata = ObjectMeta { name: Some(format!("{PREFIX}{name}")), labels: Some(labels), ..ObjectMeta::default() };
+        let metadata =
+            ObjectMeta { name: Some(format!("{PREFIX}{name}")), labels: Some(labels), ..ObjectMeta::default() };
         let secret =
             SecretObject { metadata, type_: Some(TYPE.to_owned()), data: Some(data), ..SecretObject::default() };
         let stored = match self.store(&secret).await {
@@ -365,7 +368,8 @@ mod tests {
 
     fn secret(object: &str, fields: &[(&str, &str)]) -> SecretObject {
         let data = fields.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
-        let metadata = ObjectMeta { name: Some(object.to_owned()), uid: Some("u1".to_owned()), ..ObjectMeta::default() };
+        let metadata =
+            ObjectMeta { name: Some(object.to_owned()), uid: Some("u1".to_owned()), ..ObjectMeta::default() };
         SecretObject { metadata, data: Some(data.collect()), ..SecretObject::default() }
     }
 
@@ -408,10 +412,12 @@ mod tests {
 
     #[test]
     fn the_stamp_of_a_changed_password_is_known_before_it_is_stored() {
-        let before = User::read(&secret("muster-user-ann", &[("name", "ann"), ("groups", "a"), ("hash", HASH)])).ok().unwrap();
+        let before =
+            User::read(&secret("muster-user-ann", &[("name", "ann"), ("groups", "a"), ("hash", HASH)])).ok().unwrap();
         let other = HASH.replace("$1$", "$2$");
         let (stamp, patch) = Users::with_password(&before, &Hash::parse(&other).unwrap());
-        let after = User::read(&secret("muster-user-ann", &[("name", "ann"), ("groups", "a"), ("hash", &other)])).ok().unwrap();
+        let after =
+            User::read(&secret("muster-user-ann", &[("name", "ann"), ("groups", "a"), ("hash", &other)])).ok().unwrap();
         assert_eq!(stamp, after.stamp);
         assert_eq!(patch["metadata"]["uid"], "u1");
     }

@@ -46,8 +46,7 @@ impl Room for Fake {
                 0 => {}
                 code => return Err(Problem::new(code, "No", "no longer")),
             }
-            let receiver =
-                self.changes.lock().unwrap().get_or_insert_with(|| watch::Sender::new(0)).subscribe();
+            let receiver = self.changes.lock().unwrap().get_or_insert_with(|| watch::Sender::new(0)).subscribe();
             Ok(stream::unfold(receiver, |mut receiver| async move {
                 receiver.changed().await.ok()?;
                 Some((Notice::Changed, receiver))
