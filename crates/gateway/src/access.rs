@@ -4,6 +4,7 @@
 //! with the proof of a verb the API has said yes to; what is passed on (`send`) goes with the caller's credentials, so that the
 //! API decides again. No handler holds any other way to the API.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,8 +42,10 @@ verbs! {
     List = "list", reviewed: true;
     /// Private parts of rows.
     Reveal = "get", reviewed: true;
-    /// What there is: kinds and their schemas.
+    /// What there is: kinds and their schemas. Also documents that are no resources: the audit log, the reconcilers.
     Discover = "get", reviewed: true;
+    /// Doing something at a path that is no resource.
+    Post = "post", reviewed: true;
     Get = "get", reviewed: false;
     Create = "create", reviewed: false;
     Update = "update", reviewed: false;
@@ -53,8 +56,8 @@ verbs! {
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// Not a resource but a document of the API.
-    Document(&'static str),
+    /// Not a resource but a path: a document of the API, or a part of the gateway.
+    Document(Cow<'static, str>),
     Resource {
         kind: Arc<Kind>,
         namespace: Option<String>,
@@ -141,9 +144,14 @@ impl Gatekeeper {
         reply
     }
 
+    /// What the API tells the caller about the caller.
+    pub(crate) async fn ask(&self, caller: &Caller, call: Call) -> Result<Reply, Problem> {
+        self.send(caller, call).await
+    }
+
     /// Refuses whom the API does not know, before anything else is said to them.
     pub(crate) async fn recognise(&self, caller: &Caller) -> Result<(), Problem> {
-        self.review(caller, "get", &Target::Document("/apis")).await.map(drop)
+        self.review(caller, "get", &Target::Document("/apis".into())).await.map(drop)
     }
 
     pub(crate) async fn authorize<V: Verb>(
@@ -213,7 +221,13 @@ fn attributes(verb: &str, target: &Target) -> Value {
 pub(crate) fn refusal(verb: &str, target: &Target) -> Problem {
     let (kind, namespace) = match target {
         Target::Resource { kind, namespace, .. } => (kind, namespace),
-        Target::Document(_) => return Problem::forbidden("you may not read what this API has"),
+        Target::Document(path) if matches!(&**path, "/apis" | "/openapi/v3") => {
+            return Problem::forbidden("you may not read what this API has");
+        }
+        Target::Document(path) => {
+            let why = format!("you may not {verb} {path}; a ClusterRole with nonResourceURLs [{path}] allows it");
+            return Problem::forbidden(why);
+        }
         Target::Member(on) => return on.refusal(verb),
     };
     let what = format!("{}.{}", kind.plural, kind.group_word());

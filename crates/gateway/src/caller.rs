@@ -1,17 +1,19 @@
-//! Who is calling: the credentials of one request, passed on to the API and kept nowhere.
+//! Who is calling: the credentials of one request, passed on to the API. Only the door makes a [`Caller`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 
+use crate::door::Entered;
 use crate::problem::Problem;
+use crate::session::{Session, Sessions};
 
-/// The identity in a client certificate that the listener has verified.
+/// Whom the gateway has recognised itself, by a client certificate or a login: the API learns it by impersonation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertificateUser {
+pub(crate) struct Person {
     pub(crate) user: String,
     pub(crate) groups: Vec<String>,
 }
@@ -21,7 +23,7 @@ pub(crate) struct CertificateUser {
 pub(crate) struct Connection {
     pub(crate) address: IpAddr,
     pub(crate) tls: bool,
-    pub(crate) certificate: Option<Arc<CertificateUser>>,
+    pub(crate) certificate: Option<Arc<Person>>,
 }
 
 /// Credentials by which the API can tell who asks. It is not proved that the API accepts them.
@@ -37,7 +39,9 @@ pub(crate) type CallerKey = [u8; 32];
 #[derive(Clone)]
 enum Credentials {
     Bearer(HeaderValue),
-    Certificate(Arc<CertificateUser>),
+    Certificate(Arc<Person>),
+    /// Somebody who logged in.
+    Session(Arc<Session>),
 }
 
 /// Which of the gateway's ways to the API a request takes.
@@ -52,23 +56,80 @@ pub(crate) enum Way {
 const LONGEST_TOKEN: usize = 16 << 10;
 
 impl Caller {
-    /// From the `Authorization` header, else from the client certificate.
-    pub(crate) fn of(headers: &HeaderMap, connection: &Connection) -> Result<Self, Problem> {
-        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-            return Err(Problem::bad_request(
-                "impersonation headers are not read here; call as the user itself, or use the Kubernetes API",
-            ));
-        }
+    /// From the `Authorization` header, else from the session's cookie, else from the client certificate.
+    pub(crate) fn of(
+        entered: &Entered,
+        method: &Method,
+        headers: &HeaderMap,
+        connection: &Connection,
+        sessions: Option<&Sessions>,
+    ) -> Result<Self, Problem> {
+        no_impersonation(headers)?;
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
-            (Some(_), Some(_)) => Err(Problem::bad_request("there is more than one Authorization header")),
-            (Some(value), None) => Self::bearer(value),
-            (None, _) => match &connection.certificate {
-                Some(user) => Ok(Self::certificate(user.clone())),
-                None => Err(Problem::unauthorized(
-                    "say who you are: send Authorization: Bearer TOKEN, or use a client certificate",
-                )),
-            },
+            (Some(_), Some(_)) => return Err(Problem::bad_request("there is more than one Authorization header")),
+            (Some(value), None) => return Self::bearer(value),
+            (None, _) => {}
+        }
+        if let Some(sessions) = sessions
+            && let Some(session) = sessions.of(entered, method, headers)?
+        {
+            return Ok(Self::session(session));
+        }
+        match &connection.certificate {
+            Some(user) => Ok(Self::certificate(user.clone())),
+            None => Err(sessions.map_or_else(
+                || {
+                    Problem::unauthorized(
+                        "say who you are: send Authorization: Bearer TOKEN, or use a client certificate",
+                    )
+                },
+                Sessions::nobody,
+            )),
+        }
+    }
+
+    /// Whoever has logged in.
+    pub(crate) fn session(session: Arc<Session>) -> Self {
+        let person = session.person();
+        let mut parts: Vec<&[u8]> = vec![b"session", session.stamp(), person.user.as_bytes()];
+        parts.extend(person.groups.iter().map(|group| group.as_bytes()));
+        let key = key(&parts);
+        Self { credentials: Credentials::Session(session), key }
+    }
+
+    /// The session, if that is how the caller came.
+    pub(crate) fn signed_in(&self) -> Option<&Arc<Session>> {
+        match &self.credentials {
+            Credentials::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Whether the browser sends these credentials by itself, whoever's page makes it call.
+    pub(crate) fn is_ambient(&self) -> bool {
+        !matches!(self.credentials, Credentials::Bearer(_))
+    }
+
+    /// Returns when the session ends; never for credentials that are no session's.
+    pub(crate) async fn ended(&self) {
+        match &self.credentials {
+            Credentials::Session(session) => session.ended().cancelled().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// The user's name, where the gateway itself knows it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.person().map(|person| person.user.as_str())
+    }
+
+    /// Whom the gateway itself has recognised.
+    fn person(&self) -> Option<&Person> {
+        match &self.credentials {
+            Credentials::Bearer(_) => None,
+            Credentials::Certificate(person) => Some(person),
+            Credentials::Session(session) => Some(session.person()),
         }
     }
 
@@ -89,7 +150,7 @@ impl Caller {
         Ok(Self { credentials: Credentials::Bearer(value), key: key(&[b"token", token.as_bytes()]) })
     }
 
-    fn certificate(user: Arc<CertificateUser>) -> Self {
+    fn certificate(user: Arc<Person>) -> Self {
         let mut parts: Vec<&[u8]> = vec![b"certificate", user.user.as_bytes()];
         parts.extend(user.groups.iter().map(|group| group.as_bytes()));
         let key = key(&parts);
@@ -99,28 +160,36 @@ impl Caller {
     /// Puts the credentials on a request for the API and says which way it must go.
     pub(crate) fn sign<B>(&self, request: &mut Request<B>) -> Result<Way, Problem> {
         let headers = request.headers_mut();
-        match &self.credentials {
-            Credentials::Bearer(value) => {
-                headers.insert(AUTHORIZATION, value.clone());
-                Ok(Way::Bare)
-            }
-            Credentials::Certificate(user) => {
-                let value = |text: &str| {
-                    HeaderValue::from_str(text).map_err(|_| {
-                        Problem::unauthorized("the certificate names a user or group that no header can hold")
-                    })
-                };
-                headers.insert(HeaderName::from_static("impersonate-user"), value(&user.user)?);
-                for group in &user.groups {
-                    headers.append(HeaderName::from_static("impersonate-group"), value(group)?);
-                }
-                Ok(Way::Own)
-            }
+        if let Credentials::Bearer(value) = &self.credentials {
+            headers.insert(AUTHORIZATION, value.clone());
+            return Ok(Way::Bare);
         }
+        // Without somebody to act as there would be nobody but the gateway itself.
+        let person = self.person().ok_or_else(|| Problem::unauthorized("nobody is calling"))?;
+        let value = |text: &str| {
+            HeaderValue::from_str(text)
+                .map_err(|_| Problem::unauthorized("the user or a group has a name that no header can hold"))
+        };
+        headers.insert(HeaderName::from_static("impersonate-user"), value(&person.user)?);
+        for group in &person.groups {
+            headers.append(HeaderName::from_static("impersonate-group"), value(group)?);
+        }
+        Ok(Way::Own)
     }
 }
 
-fn key(parts: &[&[u8]]) -> CallerKey {
+/// These headers are the gateway's own word to the API: nobody else's may be mistaken for it.
+fn no_impersonation(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Err(Problem::bad_request(
+            "impersonation headers are not read here; call as the user itself, or use the Kubernetes API",
+        ));
+    }
+    Ok(())
+}
+
+/// One value for several; no two lists of parts have the same.
+pub(crate) fn key(parts: &[&[u8]]) -> CallerKey {
     let mut all = Vec::new();
     for part in parts {
         all.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -147,8 +216,7 @@ mod tests {
     use super::*;
 
     fn connection(user: Option<&str>) -> Connection {
-        let user = user
-            .map(|user| Arc::new(CertificateUser { user: user.to_owned(), groups: vec!["g1".into(), "g2".into()] }));
+        let user = user.map(|user| Arc::new(Person { user: user.to_owned(), groups: vec!["g1".into(), "g2".into()] }));
         Connection { address: IpAddr::from([127, 0, 0, 1]), tls: true, certificate: user }
     }
 
@@ -156,14 +224,18 @@ mod tests {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
 
+    fn of(headers: &HeaderMap, connection: &Connection) -> Result<Caller, Problem> {
+        Caller::of(&Entered::for_tests(), &Method::GET, headers, connection, None)
+    }
+
     #[test]
     fn a_token_goes_on_as_it_is_and_a_certificate_by_impersonation() {
         let mut request = Request::new(());
-        let caller = Caller::of(&headers(&[("authorization", "bearer abc")]), &connection(Some("ann"))).unwrap();
+        let caller = of(&headers(&[("authorization", "bearer abc")]), &connection(Some("ann"))).unwrap();
         assert_eq!(caller.sign(&mut request).unwrap(), Way::Bare);
         assert_eq!((request.headers()["authorization"].to_str().unwrap(), request.headers().len()), ("Bearer abc", 1));
         let mut request = Request::new(());
-        let caller = Caller::of(&headers(&[]), &connection(Some("ann"))).unwrap();
+        let caller = of(&headers(&[]), &connection(Some("ann"))).unwrap();
         assert_eq!(caller.sign(&mut request).unwrap(), Way::Own);
         let groups: Vec<_> = request.headers().get_all("impersonate-group").iter().collect();
         assert_eq!((request.headers()["impersonate-user"].to_str().unwrap(), groups.len()), ("ann", 2));
@@ -173,20 +245,20 @@ mod tests {
     fn without_credentials_or_with_strange_ones_nobody_is_let_in() {
         for bad in ["", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "abc"] {
             let value: HeaderMap = [(AUTHORIZATION, HeaderValue::from_str(bad).unwrap())].into_iter().collect();
-            assert_eq!(Caller::of(&value, &connection(Some("ann"))).err().unwrap().code, 401, "{bad}");
+            assert_eq!(of(&value, &connection(Some("ann"))).err().unwrap().code, 401, "{bad}");
         }
-        assert_eq!(Caller::of(&headers(&[]), &connection(None)).err().unwrap().code, 401);
+        assert_eq!(of(&headers(&[]), &connection(None)).err().unwrap().code, 401);
         let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
-        assert_eq!(Caller::of(&twice, &connection(None)).err().unwrap().code, 400);
+        assert_eq!(of(&twice, &connection(None)).err().unwrap().code, 400);
         let posing = headers(&[("authorization", "Bearer a"), ("impersonate-user", "root")]);
-        assert_eq!(Caller::of(&posing, &connection(None)).err().unwrap().code, 400);
+        assert_eq!(of(&posing, &connection(None)).err().unwrap().code, 400);
     }
 
     #[test]
     fn different_credentials_have_different_keys() {
         let certificate = |user: &str, groups: &[&str]| {
             let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-            Caller::certificate(Arc::new(CertificateUser { user: user.to_owned(), groups })).key
+            Caller::certificate(Arc::new(Person { user: user.to_owned(), groups })).key
         };
         let keys = [
             Caller::for_tests("a").key,

@@ -1,4 +1,4 @@
-//! The door: which hosts and web origins are spoken to. Keeps a browser on a stranger's page from calling with its user's certificate.
+//! The door: which hosts and web origins are spoken to. Keeps a browser on a stranger's page from calling with its user's cookie or certificate.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,39 @@ use http::{HeaderMap, Uri};
 use crate::options::Options;
 use crate::problem::Problem;
 
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Proof that Host, Origin and Sec-Fetch-Site of a request were looked at. Nobody is recognised without one.
+pub(crate) struct Entered {
+    /// Whether nothing says that another page than ours makes the browser call. Only then do cookies count.
+    own: bool,
+    pub(crate) tls: bool,
+}
+
+impl Entered {
+    /// Whether a cookie may say who it is.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self { own: true, tls: true }
+    }
+}
+
 /// Lets the request through or says why not.
-pub(crate) fn check(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn check(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap) -> Result<Entered, Problem> {
+    let host = known_host(options, tls, uri, headers)?;
+    let own = origin(options, tls, &host, headers)?;
+    let site = headers.get(SITE).map(HeaderValue::as_bytes);
+    // Other ports of this host are the same site to a browser, but not ours.
+    let own = own && site.is_none_or(|site| matches!(site, b"same-origin" | b"none"));
+    Ok(Entered { own, tls })
+}
+
+/// The host, if it is one that is meant: a stranger's name that leads here (DNS rebinding) is not.
+pub(crate) fn known_host(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap) -> Result<String, Problem> {
     let host = host(uri, headers)?;
     let name = name_of(&host);
     let listed = options.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
@@ -22,7 +53,7 @@ pub(crate) fn check(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap
             "this server does not answer for that host name; add it to the configured hosts",
         ));
     }
-    origin(options, tls, &host, headers)
+    Ok(host)
 }
 
 fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Problem> {
@@ -49,7 +80,8 @@ fn name_of(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-fn origin(options: &Options, tls: bool, host: &str, headers: &HeaderMap) -> Result<(), Problem> {
+/// Whether the page that calls, if there is one, is ours; an error if it is one that may not call at all.
+fn origin(options: &Options, tls: bool, host: &str, headers: &HeaderMap) -> Result<bool, Problem> {
     let refused = || {
         Problem::new(
             403,
@@ -57,16 +89,18 @@ fn origin(options: &Options, tls: bool, host: &str, headers: &HeaderMap) -> Resu
             "a page of another origin may not call this server; add its origin to the configured origins",
         )
     };
-    match headers.get(ORIGIN) {
-        Some(_) if allowed_origin(options, headers).is_some() => Ok(()),
-        Some(origin) => {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (Some(_), Some(_)) => Err(refused()),
+        (Some(origin), None) => {
             let own = format!("{}://{host}", if tls { "https" } else { "http" });
-            if origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&own)) { Ok(()) } else { Err(refused()) }
+            if origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&own)) {
+                return Ok(true);
+            }
+            if allowed_origin(options, headers).is_some() { Ok(false) } else { Err(refused()) }
         }
-        None => {
-            let site = headers.get(HeaderName::from_static("sec-fetch-site"));
-            if site.is_some_and(|site| site == "cross-site") { Err(refused()) } else { Ok(()) }
-        }
+        (None, _) if headers.get(SITE).is_some_and(|site| site == "cross-site") => Err(refused()),
+        (None, _) => Ok(true),
     }
 }
 
@@ -86,7 +120,28 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
             .collect();
-        check(options, tls, &Uri::from_static("/apiext/v1"), &headers).map_err(|problem| problem.code)
+        check(options, tls, &Uri::from_static("/apiext/v1"), &headers).map(drop).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn cookies_count_only_when_no_other_page_can_be_behind_the_request() {
+        // B-9
+        let mut options = Options::new(([127, 0, 0, 1], 0).into());
+        options.origins = vec!["http://console.example".to_owned()];
+        let own = |pairs: &[(&str, &str)]| {
+            let mut headers: HeaderMap = pairs
+                .iter()
+                .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
+                .collect();
+            headers.insert(HOST, HeaderValue::from_static("localhost:80"));
+            check(&options, false, &Uri::from_static("/wapi/v1/session"), &headers).unwrap().is_own()
+        };
+        assert!(own(&[]));
+        assert!(own(&[("origin", "http://localhost:80"), ("sec-fetch-site", "same-origin")]));
+        assert!(own(&[("sec-fetch-site", "none")]));
+        assert!(!own(&[("sec-fetch-site", "same-site")]));
+        assert!(!own(&[("origin", "http://localhost:80"), ("sec-fetch-site", "same-site")]));
+        assert!(!own(&[("origin", "http://console.example")]));
     }
 
     #[test]

@@ -5,10 +5,13 @@ mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,70 +23,63 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::apiext::App;
-use crate::apiext::actions::Actions;
 use crate::caller::Connection;
 use crate::options::{Limits, Options};
-use crate::upstream::Upstream;
+use crate::site::Site;
+use crate::visit::{Body, BoxError};
 use slow::Impatient;
 use tls::Identity;
 
 /// Why the face cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("APIExt cannot listen on {address}: {source}")]
+    #[error("the gateway cannot listen on {address}: {source}")]
     Bind { address: SocketAddr, source: std::io::Error },
-    #[error("APIExt speaks plain HTTP on loopback only, not on {0}: configure a certificate and key")]
+    #[error("the gateway speaks plain HTTP on loopback only, not on {0}: configure a certificate and key")]
     NeedsTls(SocketAddr),
-    #[error("APIExt cannot use {file}: {why}")]
+    #[error("the gateway cannot use {file}: {why}")]
     Tls { file: String, why: String },
+    #[error("the demo's password is known to everybody: it is made on loopback only, not on {0}")]
+    DemoInTheOpen(SocketAddr),
+    #[error("the console's first user cannot be made: {0}")]
+    Users(String),
 }
 
 /// A bound listener, ready to run.
-pub struct Listening {
+pub(crate) struct Bound {
     listener: TcpListener,
     address: SocketAddr,
     identity: Option<Arc<Identity>>,
-    options: Options,
-    upstream: Upstream,
-    actions: Actions,
+    limits: Limits,
 }
 
-/// Binds the address and reads the certificates; nothing is served yet.
-pub async fn bind(options: Options, upstream: Upstream, actions: Actions) -> Result<Listening, ServeError> {
-    let identity = match &options.tls {
-        Some(tls) => Some(Arc::new(Identity::load(tls.clone())?)),
-        None if options.listen.ip().to_canonical().is_loopback() => None,
-        None => return Err(ServeError::NeedsTls(options.listen)),
-    };
-    let failed = |source| ServeError::Bind { address: options.listen, source };
-    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok(Listening { listener, address, identity, options, upstream, actions })
-}
+impl Bound {
+    /// Binds the address and reads the certificates.
+    pub(crate) async fn new(options: &Options) -> Result<Self, ServeError> {
+        let identity = match &options.tls {
+            Some(tls) => Some(Arc::new(Identity::load(tls.clone())?)),
+            None if options.listen.ip().to_canonical().is_loopback() => None,
+            None => return Err(ServeError::NeedsTls(options.listen)),
+        };
+        let failed = |source| ServeError::Bind { address: options.listen, source };
+        let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, identity, limits: options.limits.clone() })
+    }
 
-/// Serves until `shutdown`, then lets requests finish.
-pub async fn serve(
-    options: Options,
-    upstream: Upstream,
-    actions: Actions,
-    shutdown: CancellationToken,
-) -> Result<(), ServeError> {
-    bind(options, upstream, actions).await?.run(shutdown).await;
-    Ok(())
-}
-
-impl Listening {
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
+    pub(crate) fn is_tls(&self) -> bool {
+        self.identity.is_some()
+    }
+
     /// Serves until `shutdown`: no new connections, requests under way finish, and what is left at the deadline is cut.
-    pub async fn run(self, shutdown: CancellationToken) {
-        let Listening { listener, identity, options, upstream, actions, .. } = self;
-        let limits = options.limits.clone();
+    pub(crate) async fn run(self, site: Arc<Site>, shutdown: CancellationToken) {
+        let Bound { listener, identity, limits, .. } = self;
         let shared = Shared {
-            app: App::new(options, upstream, actions, shutdown.clone()),
+            site,
             identity,
             places: Arc::new(Semaphore::new(limits.connections)),
             tasks: TaskTracker::new(),
@@ -91,10 +87,14 @@ impl Listening {
             stop: shutdown,
             cut: CancellationToken::new(),
         };
+        shared.site.start();
         shared.accept(&listener).await;
         drop(listener);
         shared.tasks.close();
-        if timeout(shared.limits.drain_timeout, shared.tasks.wait()).await.is_err() {
+        // Streams and sockets are told; requests finish by themselves.
+        shared.site.stop();
+        let ending = async { tokio::join!(shared.tasks.wait(), shared.site.ended()) };
+        if timeout(shared.limits.drain_timeout, ending).await.is_err() {
             tracing::warn!(
                 connections = shared.tasks.len(),
                 "requests still ran at the deadline; their connections are cut"
@@ -102,13 +102,12 @@ impl Listening {
             shared.cut.cancel();
             let _ = timeout(Duration::from_secs(2), shared.tasks.wait()).await;
         }
-        let _ = timeout(Duration::from_secs(2), shared.app.ended()).await;
     }
 }
 
 #[derive(Clone)]
 struct Shared {
-    app: Arc<App>,
+    site: Arc<Site>,
     identity: Option<Arc<Identity>>,
     places: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -163,14 +162,13 @@ impl Shared {
 
     async fn requests(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, connection: Connection) {
         let under_way = Arc::new(AtomicUsize::new(0));
-        let (app, busy, about) = (self.app.clone(), under_way.clone(), connection.clone());
+        let (site, busy, about) = (self.site.clone(), under_way.clone(), connection.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (app, connection) = (app.clone(), about.clone());
+            let (site, connection) = (site.clone(), about.clone());
             let counted = Counted::new(&busy);
             async move {
-                let response = app.answer(&connection, request).await;
-                drop(counted);
-                Ok::<_, Infallible>(response)
+                let response = site.answer(connection, request).await;
+                Ok::<_, Infallible>(response.map(|body| CountedBody { body, _counted: counted }))
             }
         });
         let limits = &self.limits;
@@ -186,7 +184,8 @@ impl Shared {
             .max_concurrent_streams(100)
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        let serving = builder.serve_connection(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
+        let serving =
+            builder.serve_connection_with_upgrades(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
         let mut serving = std::pin::pin!(serving);
         let mut used = Instant::now();
         let mut ending = false;
@@ -215,6 +214,32 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+/// A body that counts as under way until it is sent: a log that is followed keeps its connection.
+struct CountedBody {
+    body: Body,
+    _counted: Counted,
+}
+
+impl http_body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
@@ -19,9 +19,10 @@ use super::catalog::Kind;
 use super::columns::Columns;
 use super::field::FieldPath;
 use super::row::{Row, Show};
-use crate::access::{Authorized, List};
+use crate::access::{Authorized, List, Verb};
 use crate::options::Limits;
 use crate::problem::Problem;
+use crate::visit::{Notice, Notices};
 
 /// How long the first list of a kind waits for the cache before it asks the API directly.
 const FILL_DEADLINE: Duration = Duration::from_secs(15);
@@ -106,6 +107,28 @@ impl Caches {
                 return Ok(None);
             }
         }
+    }
+
+    /// Hears of changes of the kind the proof is for: of every row, without saying which.
+    pub(crate) fn notices<V: Verb>(&self, proof: &Authorized<V>) -> Result<Notices, Problem> {
+        let (kind, ..) = proof.resource()?;
+        if !(kind.allows("list") && kind.allows("watch")) || self.stop.is_cancelled() {
+            return Err(Problem::new(405, "MethodNotAllowed", format!("{} cannot be watched", kind.kind)));
+        }
+        let cache = self.find_or_start(kind);
+        let changes = cache.changes.subscribe();
+        // Ends when the cache does; whoever still listens follows anew.
+        Ok(stream::unfold((cache, changes), |(cache, mut changes)| async move {
+            if cache.is_over() {
+                return None;
+            }
+            tokio::select! {
+                changed = changes.changed() => changed.ok()?,
+                () = cache.stop.cancelled() => return None,
+            }
+            Some((Notice::Changed, (cache, changes)))
+        })
+        .boxed())
     }
 
     fn find_or_start(&self, kind: &Arc<Kind>) -> Arc<Cache> {

@@ -23,11 +23,7 @@ pub(crate) struct Page {
 
 /// `rows` are in order of cluster, namespace and name, which decides between rows that are equal otherwise. They may come from
 /// several sources, one after the other.
-pub(crate) fn answer<'a>(
-    rows: impl IntoIterator<Item = &'a Arc<Row>>,
-    query: &ListQuery,
-    number: Number<'_>,
-) -> Page {
+pub(crate) fn answer<'a>(rows: impl IntoIterator<Item = &'a Arc<Row>>, query: &ListQuery, number: Number<'_>) -> Page {
     let numbered = |path: &FieldPath| (number(path), path.clone());
     let selected = select(rows, query, &numbered);
     let count = selected.len();

@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_its_question() {
-        let position = Position { keys: vec![Cell::Number(5.0)], cluster: "m".into(), namespace: "a".into(), name: "b".into() };
+        let position =
+            Position { keys: vec![Cell::Number(5.0)], cluster: "m".into(), namespace: "a".into(), name: "b".into() };
         let cursor = parse("sort=spec.n&q=x").unwrap().cursor(&position);
         assert_eq!(parse(&format!("sort=spec.n&q=x&pageSize=3&cursor={cursor}")).unwrap().from, From::After(position));
         for other in ["sort=spec.n", "sort=-spec.n&q=x", "sort=spec.m&q=x", "sort=spec.n&q=x&filter=a%20exists"] {

@@ -155,7 +155,9 @@ impl Row {
             return match serde_json::from_slice(object) {
                 Ok(whole) => Self::flat(whole, kind, Show::Public, cluster.clone()),
                 Err(_) => Self::shaped(Shape {
-                    json: json!({"cluster": &**cluster, "namespace": &*namespace, "name": &*key.name}).to_string().into(),
+                    json: json!({"cluster": &**cluster, "namespace": &*namespace, "name": &*key.name})
+                        .to_string()
+                        .into(),
                     ..Shape::of(cluster, &namespace, &key.name, &BTreeMap::new())
                 }),
             };

@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::ServeError;
-use crate::caller::CertificateUser;
+use crate::caller::Person;
 use crate::options::Tls;
 
 /// How often at most the files are looked at.
@@ -58,10 +58,7 @@ impl Identity {
         current.config.clone()
     }
 
-    pub(super) async fn accept(
-        &self,
-        stream: TcpStream,
-    ) -> std::io::Result<(TlsStream<TcpStream>, Option<CertificateUser>)> {
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<(TlsStream<TcpStream>, Option<Person>)> {
         let stream = TlsAcceptor::from(self.config()).accept(stream).await?;
         let user = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(user);
         match user {
@@ -118,11 +115,11 @@ fn unusable(file: &Path, why: impl ToString) -> ServeError {
 }
 
 /// As Kubernetes reads them: the common name is the user, organisations are groups.
-fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
+fn user(certificate: &CertificateDer<'_>) -> Option<Person> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next()?.as_str().ok().filter(|user| !user.is_empty())?.to_owned();
     let groups =
         subject.iter_organization().map(|group| group.as_str().map(str::to_owned)).collect::<Result<_, _>>().ok()?;
-    Some(CertificateUser { user, groups })
+    Some(Person { user, groups })
 }

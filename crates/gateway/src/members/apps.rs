@@ -12,6 +12,7 @@ use super::reach::{Reach, Scope, What};
 use super::route::Places;
 use super::views::{KNOWN, View, about_key};
 use crate::access::List;
+use crate::apiext::catalog::Kind;
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::visit::{Answered, bytes};
@@ -101,7 +102,7 @@ impl Members {
 
 /// What belongs to an application, under the names the answer has.
 pub(super) fn resources() -> Vec<(&'static str, View)> {
-    let flat = |kind: &Arc<_>| View::Flat(kind.clone());
+    let flat = |kind: &Arc<Kind>| View::Flat(kind.clone());
     vec![
         ("pods", View::Pods),
         ("deployments", View::Deployments),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::{Cache, Change, State};
-use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use http::Method;
 use tokio::sync::broadcast::error::RecvError;
@@ -46,7 +45,12 @@ impl Shown {
 }
 
 impl Members {
-    pub(super) async fn notices(self: Arc<Self>, caller: Caller, path: String, query: String) -> Result<Notices, Problem> {
+    pub(super) async fn notices(
+        self: Arc<Self>,
+        caller: Caller,
+        path: String,
+        query: String,
+    ) -> Result<Notices, Problem> {
         let (route, places) = route::find(&Method::GET, &path)?;
         if places.get("name") == META && matches!(route.op, Op::List | Op::Get) {
             let rest = path.split_once("/resources/").map_or("", |(_, rest)| rest);
@@ -93,7 +97,9 @@ fn shown(op: Op, places: &Places, query: &str) -> Result<Shown, Problem> {
     let scope = || scope(places.find("name").unwrap_or("all"), parameters.get("cluster"));
     let namespace = places.find("namespace").or(parameters.get("namespace")).map(str::to_owned);
     let word = places.find("app").map(str::to_owned);
-    let of = |kind: &Arc<Kind>| Ok::<_, Problem>(Shown { namespace: namespace.clone(), word: word.clone(), ..Shown::of(kind, scope()?) });
+    let of = |kind: &Arc<Kind>| {
+        Ok::<_, Problem>(Shown { namespace: namespace.clone(), word: word.clone(), ..Shown::of(kind, scope()?) })
+    };
     match op {
         Op::Clusters | Op::ZcloudList | Op::ZcloudGet => {
             let kinds = vec![KNOWN.pods.clone(), KNOWN.nodes.clone()];
@@ -188,7 +194,12 @@ mod tests {
             let (route, places) = route::find(&Method::GET, path).unwrap();
             assert!(shown(route.op, &places, "").is_ok(), "{path}");
         }
-        for path in ["/api/cluster/m/exec", "/api/cluster/m/terminal", "/wapi/v1/openapi.json", "/api/cluster/m/namespace/n/pods/p/logs"] {
+        for path in [
+            "/api/cluster/m/exec",
+            "/api/cluster/m/terminal",
+            "/wapi/v1/openapi.json",
+            "/api/cluster/m/namespace/n/pods/p/logs",
+        ] {
             let (route, places) = route::find(&Method::GET, path).unwrap();
             assert_eq!(shown(route.op, &places, "").err().unwrap().code, 404, "{path}");
         }

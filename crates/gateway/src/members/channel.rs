@@ -60,9 +60,11 @@ impl Command<'_> {
     fn query(&self) -> Result<String, Problem> {
         let size: usize = self.words.iter().map(String::len).sum();
         if self.words.first().is_none_or(String::is_empty) {
-            return Err(Problem::bad_request("the parameter command is missing: once for each word").with("parameter", "command"));
+            return Err(Problem::bad_request("the parameter command is missing: once for each word")
+                .with("parameter", "command"));
         }
-        if self.words.len() > MOST_WORDS || size > LONGEST_COMMAND || self.words.iter().any(|word| word.contains('\0')) {
+        if self.words.len() > MOST_WORDS || size > LONGEST_COMMAND || self.words.iter().any(|word| word.contains('\0'))
+        {
             let why = format!("a command has at most {MOST_WORDS} words and {LONGEST_COMMAND} bytes, and no NUL");
             return Err(Problem::bad_request(why).with("parameter", "command"));
         }
@@ -99,8 +101,10 @@ impl Channel {
         let query = command.query()?;
         match timeout(OPEN, Self::connect(reached, command.pod, &query)).await {
             Ok(opened) => opened,
-            Err(_) => Err(Problem::new(504, "ClusterSlow", format!("{} did not start the command in time", reached.name()))
-                .with("cluster", &**reached.name())),
+            Err(_) => {
+                Err(Problem::new(504, "ClusterSlow", format!("{} did not start the command in time", reached.name()))
+                    .with("cluster", &**reached.name()))
+            }
         }
     }
 
@@ -121,15 +125,7 @@ impl Channel {
         if response.status() != http::StatusCode::SWITCHING_PROTOCOLS {
             return Err(failed("it answered, but did not switch to another protocol"));
         }
-        let said = |name: header::HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
-        if said(header::SEC_WEBSOCKET_ACCEPT) != Some(derive_accept_key(key.as_bytes()).as_str()) {
-            return Err(failed("its handshake is not an answer to ours"));
-        }
-        let half_close = match said(header::SEC_WEBSOCKET_PROTOCOL) {
-            Some(V5) => true,
-            Some(V4) => false,
-            _ => return Err(failed("it speaks neither v5 nor v4 of the protocol")),
-        };
+        let half_close = answered(response.headers(), &key).map_err(failed)?;
         let io = hyper::upgrade::on(response).await.map_err(|_| failed("the connection broke"))?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
@@ -173,11 +169,25 @@ impl Channel {
 
     /// Shows the member that somebody is still here.
     pub(super) async fn ping(&mut self) -> Result<(), Gone> {
-        let sent: Result<Result<(), SocketError>, _> = timeout(STALL, self.stream.send(Message::Ping(Bytes::new()))).await;
+        let sent: Result<Result<(), SocketError>, _> =
+            timeout(STALL, self.stream.send(Message::Ping(Bytes::new()))).await;
         match sent {
             Ok(Ok(())) => Ok(()),
             _ => Err(Gone),
         }
+    }
+}
+
+/// Whether a member's handshake answers ours, and in which version of the protocol: says whether that knows the end of input.
+fn answered(headers: &http::HeaderMap, key: &str) -> Result<bool, &'static str> {
+    let said = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if said(header::SEC_WEBSOCKET_ACCEPT) != Some(derive_accept_key(key.as_bytes()).as_str()) {
+        return Err("its handshake is not an answer to ours");
+    }
+    match said(header::SEC_WEBSOCKET_PROTOCOL) {
+        Some(V5) => Ok(true),
+        Some(V4) => Ok(false),
+        _ => Err("it speaks neither v5 nor v4 of the protocol"),
     }
 }
 
@@ -216,7 +226,9 @@ mod tests {
         let commands: Vec<&String> = read.iter().filter(|(key, _)| key == "command").map(|(_, value)| value).collect();
         assert_eq!(commands, words.iter().collect::<Vec<_>>());
         assert!(read.contains(&("stdin".to_owned(), "false".to_owned())));
-        for bad in [vec![], vec![String::new()], vec!["a\0b".to_owned()], vec!["x".to_owned(); 300], vec!["x".repeat(70_000)]] {
+        for bad in
+            [vec![], vec![String::new()], vec!["a\0b".to_owned()], vec!["x".to_owned(); 300], vec!["x".repeat(70_000)]]
+        {
             assert_eq!(Command::quiet("p", None, bad).query().unwrap_err().code, 400);
         }
     }

@@ -7,7 +7,7 @@ use fleet::{Fleet, Member, State};
 use serde_json::{Map, Value, json};
 
 use super::Members;
-use super::gather::{Gathered, PATIENCE};
+use super::gather::Gathered;
 use super::listing::{Listing, Parameters, with_items};
 use super::reach::{Reach, Scope, What};
 use super::route::Places;
@@ -37,12 +37,9 @@ impl Members {
     pub(super) async fn counted(&self, caller: &Caller, scope: &Scope) -> Result<Vec<Counted>, Problem> {
         let clusters: Reach<List> = self.reaching.reach(caller, What::all(&KNOWN.clusters), scope).await?;
         // Whoever may see clusters but not pods gets clusters without their figures.
-        let figures = async |view: View| match self.look(caller, &view, None, scope).await {
-            Ok(gathered) => Ok(gathered),
-            Err(problem) if problem.code == 403 => Ok(Gathered::default()),
-            Err(problem) => Err(problem),
-        };
-        let (pods, nodes) = tokio::try_join!(figures(View::Pods), figures(View::Nodes))?;
+        let (pods, nodes) =
+            tokio::join!(self.look(caller, &View::Pods, None, scope), self.look(caller, &View::Nodes, None, scope));
+        let (pods, nodes) = (or_nothing(pods)?, or_nothing(nodes)?);
         let sums = |gathered: &Gathered| -> BTreeMap<Arc<str>, Sum> {
             gathered.tables.iter().map(|(name, table): &(_, Arc<Table>)| (name.clone(), table.sum)).collect()
         };
@@ -98,10 +95,6 @@ impl Members {
         if text.is_empty() || text.len() > 256 {
             return Ok(json_answer(200, &json!([])));
         }
-        let may = |look: Result<Gathered, Problem>| match look {
-            Err(problem) if problem.code == 403 => Ok(Gathered::default()),
-            look => look,
-        };
         let clusters = self.reaching.reach::<List>(caller, What::all(&KNOWN.clusters), &Scope::All).await;
         let clusters = match clusters {
             Ok(reach) => reach.each().map(|reached| reached.name().clone()).collect(),
@@ -112,12 +105,14 @@ impl Members {
             self.look(caller, &View::Pods, None, &Scope::All),
             self.look(caller, &View::Deployments, None, &Scope::All)
         );
-        let (pods, deployments) = (may(pods)?, may(deployments)?);
+        let (pods, deployments) = (or_nothing(pods)?, or_nothing(deployments)?);
         let work = move || {
             let mut found = Found { text, begins: vec![], holds: vec![] };
             for name in clusters {
-                found.look(&name, || json!({"kind": "Cluster", "cluster": &*name, "namespace": "", "name": &*name,
-                    "path": format!("/api/cluster/{name}")}));
+                found.look(&name, || {
+                    json!({"kind": "Cluster", "cluster": &*name, "namespace": "", "name": &*name,
+                    "path": format!("/api/cluster/{name}")})
+                });
             }
             for (kind, group, plural, gathered) in
                 [("Deployment", "apps", "deployments", &deployments), ("Pod", "core", "pods", &pods)]
@@ -143,6 +138,14 @@ impl Members {
     }
 }
 
+/// What the caller may not see is not there for them.
+fn or_nothing(look: Result<Gathered, Problem>) -> Result<Gathered, Problem> {
+    match look {
+        Err(problem) if problem.code == 403 => Ok(Gathered::default()),
+        look => look,
+    }
+}
+
 /// What a search found, in two baskets.
 struct Found {
     text: String,
@@ -155,7 +158,9 @@ impl Found {
         // Names of objects are in lower case; a cluster's may not be.
         if name.starts_with(&self.text) && self.begins.len() < MOST_FOUND {
             self.begins.push(shown());
-        } else if self.holds.len() < MOST_FOUND && (name.contains(&self.text) || name.to_lowercase().contains(&self.text)) {
+        } else if self.holds.len() < MOST_FOUND
+            && (name.contains(&self.text) || name.to_lowercase().contains(&self.text))
+        {
             self.holds.push(shown());
         }
     }
@@ -228,7 +233,8 @@ impl Counted {
         let labels = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
         let nowhere = Arc::from("");
         let state = json["state"].as_str().unwrap_or_default().to_owned();
-        let shape = Shape { words: &[&state], json: json.to_string().into_bytes(), ..Shape::of(name, &nowhere, name, &labels) };
+        let shape =
+            Shape { words: &[&state], json: json.to_string().into_bytes(), ..Shape::of(name, &nowhere, name, &labels) };
         Row::shaped(shape)
     }
 }
@@ -241,12 +247,6 @@ impl ListQuery {
             crate::apiext::query::From::After(_) => 1,
         }
     }
-}
-
-/// All clusters at once, for whoever needs no figures.
-pub(super) async fn known(members: &Members, caller: &Caller, scope: &Scope) -> Result<Vec<Arc<Member>>, Problem> {
-    let reach: Reach<List> = members.reaching.reach(caller, What::all(&KNOWN.clusters), scope).await?;
-    reach.each().map(|reached| reached.itself().cloned()).collect()
 }
 
 #[cfg(test)]

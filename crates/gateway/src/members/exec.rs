@@ -41,7 +41,12 @@ pub(super) struct Ran {
 
 impl Members {
     /// The right to run commands in pods of a namespace.
-    pub(super) async fn in_pods(&self, caller: &Caller, cluster: &str, namespace: &str) -> Result<Reach<Create>, Problem> {
+    pub(super) async fn in_pods(
+        &self,
+        caller: &Caller,
+        cluster: &str,
+        namespace: &str,
+    ) -> Result<Reach<Create>, Problem> {
         if cluster == "all" {
             return Err(Problem::bad_request("name one cluster: a pod is on one"));
         }
@@ -50,17 +55,26 @@ impl Members {
     }
 
     pub(super) async fn exec(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
-        let parameters =
-            Parameters::only(query, &["namespace", "pod", "container", "timeoutSeconds"], &["command"])?;
+        let parameters = Parameters::only(query, &["namespace", "pod", "container", "timeoutSeconds"], &["command"])?;
         let (namespace, pod) = (parameters.needed("namespace")?, parameters.needed("pod")?);
         let patience = parameters.number("timeoutSeconds", LONGEST_RUN)?.unwrap_or(RUN_FOR);
         let reach = self.in_pods(caller, places.get("name"), namespace).await?;
         let command = Command::quiet(pod, parameters.get("container"), parameters.all("command"));
         let user = caller.name().unwrap_or("(token)");
-        tracing::info!(user, cluster = places.get("name"), namespace, pod, program = command.words.first(), "runs a command in a pod");
+        tracing::info!(
+            user,
+            cluster = places.get("name"),
+            namespace,
+            pod,
+            program = command.words.first(),
+            "runs a command in a pod"
+        );
         let ran = run(&reach.one()?, &command, Duration::from_secs(patience), MOST_OUTPUT).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(json_answer(200, &json!({"stdout": text(&ran.out), "stderr": text(&ran.err), "exitCode": ran.code, "truncated": ran.truncated})))
+        Ok(json_answer(
+            200,
+            &json!({"stdout": text(&ran.out), "stderr": text(&ran.err), "exitCode": ran.code, "truncated": ran.truncated}),
+        ))
     }
 
     /// Talks for a terminal until it is over.
@@ -233,7 +247,16 @@ mod tests {
         assert_eq!(binary(b"\xff\x00").unwrap().unwrap(), Bytes::from_static(b"\xff\x00"));
         let size = binary(b"\x04{\"Height\":24,\"Width\":80,\"x\":1}").unwrap().unwrap();
         assert_eq!(size, Bytes::from_static(b"\x04{\"Height\":24,\"Width\":80}"));
-        for bad in [b"".as_slice(), b"\x01x", b"\x03{}", b"\xff\x01", b"\x04{}", b"\x04{\"Width\":0,\"Height\":1}", b"\x04x", b"\x09"] {
+        for bad in [
+            b"".as_slice(),
+            b"\x01x",
+            b"\x03{}",
+            b"\xff\x01",
+            b"\x04{}",
+            b"\x04{\"Width\":0,\"Height\":1}",
+            b"\x04x",
+            b"\x09",
+        ] {
             assert!(binary(bad).is_err(), "{bad:?}");
         }
         assert!(allowed(Message::Text("ls".to_owned())).is_err());

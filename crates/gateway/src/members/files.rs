@@ -234,7 +234,19 @@ mod tests {
             assert!(plain_path(good).is_ok(), "{good}");
         }
         let long = format!("/{}", "x".repeat(2_000));
-        for bad in ["", "var/log", "-n", "--help", "/var/../etc/shadow", "/..", "/a/./b", "/a\0b", "/a\nb", "/a\u{1b}[31m", &long] {
+        for bad in [
+            "",
+            "var/log",
+            "-n",
+            "--help",
+            "/var/../etc/shadow",
+            "/..",
+            "/a/./b",
+            "/a\0b",
+            "/a\nb",
+            "/a\u{1b}[31m",
+            &long,
+        ] {
             assert_eq!(plain_path(bad).unwrap_err().code, 400, "{bad:?}");
         }
     }
@@ -245,10 +257,16 @@ mod tests {
         let found = "12 1767225600 /var/log/app.log\n7 1767225601 /var/log/with space.log\n1 2 /etc/shadow\nnonsense\n3 4 /var/log/../x\n";
         let files = from_find(found, "/var/log");
         assert_eq!(files.len(), 2);
-        assert_eq!((files[1].name(), files[1].size, files[1].modified), ("with space.log", Some(7), Some(1_767_225_601)));
+        assert_eq!(
+            (files[1].name(), files[1].size, files[1].modified),
+            ("with space.log", Some(7), Some(1_767_225_601))
+        );
         let listed = "total 8\n-rw-r--r--    1 0        0              1234 Jan  1 01:00 app.log\ndrwxr-xr-x    2 0        0              4096 Jan  1 01:00 old\n-rw-r--r-- 1 0 0 5 Jan  1  2025 a b.log\nlrwxrwxrwx 1 0 0 5 Jan  1  2025 l -> /etc/shadow\n";
         let files = from_ls(listed, "/var/log/");
-        assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/var/log/app.log", "/var/log/a b.log"]);
+        assert_eq!(
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+            ["/var/log/app.log", "/var/log/a b.log"]
+        );
         assert_eq!((files[0].size, files[1].size), (Some(1234), Some(5)));
     }
 

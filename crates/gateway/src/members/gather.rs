@@ -61,7 +61,8 @@ impl Gathered {
 
     /// How many objects there are to look at.
     pub(super) fn size(&self, word: Option<&str>) -> usize {
-        let size = |(_, table): &(_, Arc<Table>)| word.map_or_else(|| table.rows().len(), |word| table.found(word).len());
+        let size =
+            |(_, table): &(_, Arc<Table>)| word.map_or_else(|| table.rows().len(), |word| table.found(word).len());
         self.tables.iter().map(size).sum()
     }
 
@@ -93,7 +94,9 @@ impl Tables {
         for ((name, cache), table) in caches.into_iter().zip(tables) {
             match table {
                 Some(Ok(table)) => {
-                    if let Some(since) = cache.stale_since().map(|since| since.elapsed()).filter(|ago| *ago > STALE_AFTER) {
+                    if let Some(since) =
+                        cache.stale_since().map(|since| since.elapsed()).filter(|ago| *ago > STALE_AFTER)
+                    {
                         let since = Timestamp::now() - SignedDuration::try_from(since).unwrap_or_default();
                         gathered.stale.push((name.clone(), since));
                     }
@@ -141,11 +144,8 @@ impl Tables {
             let one = |(at, name, cache): (usize, Arc<str>, Arc<Cache>)| (at, kept.refresh(&view, &name, &cache), name);
             work.into_iter().map(one).collect::<Vec<_>>()
         };
-        let refreshed = if objects <= FEW {
-            refresh()
-        } else {
-            tokio::task::spawn_blocking(refresh).await.unwrap_or_default()
-        };
+        let refreshed =
+            if objects <= FEW { refresh() } else { tokio::task::spawn_blocking(refresh).await.unwrap_or_default() };
         for (at, table, cluster) in refreshed {
             tables[at] = Some(table.map_err(|why| Unanswered { cluster, reason: "Reading", message: why.to_string() }));
         }
@@ -159,7 +159,8 @@ async fn readiness(
     view: &View,
     until: Instant,
 ) -> Result<Option<Table>, Unanswered> {
-    let unanswered = |reason: &'static str, message: String| Unanswered { cluster: reached.name().clone(), reason, message };
+    let unanswered =
+        |reason: &'static str, message: String| Unanswered { cluster: reached.name().clone(), reason, message };
     let trouble = || cache.trouble().map(|why| why.to_string());
     match cache.ready(Duration::ZERO).await {
         Ok(()) => return Ok(None),
@@ -189,7 +190,8 @@ async fn readiness(
 
 /// Past the memory, for what is too large for it.
 async fn directly(reached: &Reached<'_, List>, view: &View, until: Instant) -> Result<Table, Unanswered> {
-    let unanswered = |reason: &'static str, message: String| Unanswered { cluster: reached.name().clone(), reason, message };
+    let unanswered =
+        |reason: &'static str, message: String| Unanswered { cluster: reached.name().clone(), reason, message };
     match timeout_at(until, reached.list()).await {
         Ok(Ok(listed)) => Ok(Table::passing(view, reached.name(), listed.objects)),
         Ok(Err(error)) => Err(unanswered("Failed", fleet::words(&error))),

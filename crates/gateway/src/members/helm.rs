@@ -127,6 +127,7 @@ impl Members {
             let found = self.releases_on(&reached, app, parts, until).await;
             found.map_err(|(reason, message)| Unanswered { cluster: reached.name().clone(), reason, message })
         });
+        let asked: Vec<_> = asked.collect();
         let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let (mut rows, mut unanswered) = (Vec::new(), Vec::new());
         for answer in answers {
@@ -135,7 +136,9 @@ impl Members {
                 Err(one) => unanswered.push(one.to_json()),
             }
         }
-        rows.sort_by(|a: &Arc<Row>, b: &Arc<Row>| (&a.cluster, &a.namespace, &a.name).cmp(&(&b.cluster, &b.namespace, &b.name)));
+        rows.sort_by(|a: &Arc<Row>, b: &Arc<Row>| {
+            (&a.cluster, &a.namespace, &a.name).cmp(&(&b.cluster, &b.namespace, &b.name))
+        });
         let page = answer(&rows, &query, &|_| None);
         let mut tail = serde_json::json!({"count": page.count, "pageSize": query.page_size, "unanswered": unanswered, "stale": []});
         if let From::Page(number) = query.from {
@@ -168,6 +171,7 @@ impl Members {
         };
         let revisions = newest(objects.iter().filter_map(|(key, object)| revision(key, object)), app, parts);
         let told = revisions.iter().map(|revision| async move { self.told(reached, revision, until).await });
+        let told: Vec<_> = told.collect();
         let told: Vec<Arc<Told>> = stream::iter(told).buffered(AT_ONCE).collect().await;
         Ok(revisions.iter().zip(told).map(|(revision, told)| Arc::new(row(reached.name(), revision, &told))).collect())
     }
@@ -236,7 +240,9 @@ fn revision(key: &fleet::Key, object: &[u8]) -> Option<Revision> {
 fn newest(revisions: impl Iterator<Item = Revision>, app: &str, parts: &Parts) -> Vec<Revision> {
     let mut newest: BTreeMap<(Arc<str>, String), Revision> = BTreeMap::new();
     for revision in revisions {
-        let ours = app == "all" || revision.release == app || revision.release.strip_prefix(app).is_some_and(|rest| rest.starts_with('-'));
+        let ours = app == "all"
+            || revision.release == app
+            || revision.release.strip_prefix(app).is_some_and(|rest| rest.starts_with('-'));
         let fits = parts.is_empty()
             || parts.fit_labels(|label| revision.labels.get(label).map(String::as_str))
             || parts.fit_name(&revision.release);
@@ -292,7 +298,9 @@ fn unpack(secret: &[u8]) -> Option<Told> {
     let inner = BASE64_STANDARD.decode(outer).ok()?;
     let packed = BASE64_STANDARD.decode(inner).ok()?;
     let release: Release = match packed.get(..2) {
-        Some([0x1f, 0x8b]) => serde_json::from_reader(std::io::BufReader::new(GzDecoder::new(&packed[..]).take(MOST_UNPACKED))).ok()?,
+        Some([0x1f, 0x8b]) => {
+            serde_json::from_reader(std::io::BufReader::new(GzDecoder::new(&packed[..]).take(MOST_UNPACKED))).ok()?
+        }
         _ => serde_json::from_slice(&packed).ok()?,
     };
     let text = |value: &Value| {
@@ -338,7 +346,10 @@ mod tests {
             "config": {"password": "canary"}, "manifest": "canary"});
         for gzip in [true, false] {
             let told = unpack(&secret(release.to_string().as_bytes(), gzip)).unwrap();
-            assert_eq!((told.chart.as_str(), told.chart_version.as_str(), told.app_version.as_str()), ("shop", "1.2.3", "v8"));
+            assert_eq!(
+                (told.chart.as_str(), told.chart_version.as_str(), told.app_version.as_str()),
+                ("shop", "1.2.3", "v8")
+            );
             assert!(!format!("{told:?}").contains("canary") && !told.description.contains('\u{1b}'));
         }
     }
@@ -353,7 +364,9 @@ mod tests {
         assert_eq!(unpack(b"{\"data\":{\"release\":\"!\"}}"), None);
         assert_eq!(unpack(b"{}"), None);
         assert_eq!(unpack(b"\xff"), None);
-        assert!(unpack(&secret(br#"{"chart":{"metadata":{"name":5}}}"#, true)).is_some_and(|told| told.chart.is_empty()));
+        assert!(
+            unpack(&secret(br#"{"chart":{"metadata":{"name":5}}}"#, true)).is_some_and(|told| told.chart.is_empty())
+        );
     }
 
     fn revision_of(name: &str, number: u64, labels: &[(&str, &str)]) -> Revision {
@@ -362,7 +375,8 @@ mod tests {
             all[*key] = (*value).into();
         }
         let object = json!({"metadata": {"labels": all, "resourceVersion": "1"}}).to_string();
-        revision(&fleet::Key::new(Some("n"), &format!("sh.helm.release.v1.{name}.v{number}")), object.as_bytes()).unwrap()
+        revision(&fleet::Key::new(Some("n"), &format!("sh.helm.release.v1.{name}.v{number}")), object.as_bytes())
+            .unwrap()
     }
 
     #[test]

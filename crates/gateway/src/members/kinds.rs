@@ -95,13 +95,14 @@ impl Members {
         let parameters = Parameters::only(query, &["cluster"], &[])?;
         if places.get("name") == "meta" {
             let proof = self.reaching.gatekeeper.clone();
-            let proof = proof.authorize::<Discover>(caller.clone(), Target::Document("/apis")).await?;
+            let proof = proof.authorize::<Discover>(caller.clone(), Target::Document("/apis".into())).await?;
             let all = self.apiext.catalog.all(&proof).await?;
             return Ok(json_answer(200, &all.iter().map(|kind| shown(kind)).collect()));
         }
         let scope = scope(places.get("name"), parameters.get("cluster"))?;
         let reach: Reach<List> = self.reaching.reach(caller, What::all(&KNOWN.clusters), &scope).await?;
-        let members: Vec<Arc<Member>> = reach.each().map(|reached| reached.itself().cloned()).collect::<Result<_, _>>()?;
+        let members: Vec<Arc<Member>> =
+            reach.each().map(|reached| reached.itself().cloned()).collect::<Result<_, _>>()?;
         let asked = members.iter().map(|member| async move {
             match timeout(PATIENCE, self.catalogs.of(member).every()).await {
                 Ok(Ok(kinds)) => Ok(kinds),

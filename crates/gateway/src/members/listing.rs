@@ -60,7 +60,11 @@ impl Parameters {
 
     /// Of one that is there and not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.taken.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.taken
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// All of one that may stand several times.
@@ -74,9 +78,8 @@ impl Parameters {
     }
 
     pub(super) fn needed(&self, name: &str) -> Result<&str, Problem> {
-        self.get(name).ok_or_else(|| {
-            Problem::bad_request(format!("the parameter {name} is missing")).with("parameter", name)
-        })
+        self.get(name)
+            .ok_or_else(|| Problem::bad_request(format!("the parameter {name} is missing")).with("parameter", name))
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
@@ -203,7 +206,8 @@ impl Parts {
     }
 
     pub(super) fn fit(&self, row: &Row) -> bool {
-        self.0.is_empty() || self.fit_labels(|label| row.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| &**value))
+        self.0.is_empty()
+            || self.fit_labels(|label| row.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| &**value))
     }
 
     pub(super) fn fit_labels<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
@@ -302,7 +306,13 @@ mod tests {
         ] {
             assert_eq!(Parts::exact(&parameters(query)).fit_labels(labels), fits, "{query}");
         }
-        for (query, fits) in [("group=bl.e", true), ("group=b|blue", true), ("group=blu", false), ("unit=.%2B", false), ("unit=.*", true)] {
+        for (query, fits) in [
+            ("group=bl.e", true),
+            ("group=b|blue", true),
+            ("group=blu", false),
+            ("unit=.%2B", false),
+            ("unit=.*", true),
+        ] {
             assert_eq!(Parts::patterns(&parameters(query)).unwrap().fit_labels(labels), fits, "{query}");
         }
         assert!(Parts::patterns(&parameters("group=(")).is_err());

@@ -4,8 +4,8 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use http::header::{self, HeaderValue};
 use http::Response;
+use http::header::{self, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 
@@ -46,9 +46,8 @@ impl Members {
 
 /// What is passed on of a question for a log, and whether it is followed.
 fn wanted(query: &str) -> Result<(String, bool), Problem> {
-    let own = [
-        "container", "tailLines", "tail", "follow", "sinceSeconds", "since", "sinceTime", "previous", "timestamps",
-    ];
+    let own =
+        ["container", "tailLines", "tail", "follow", "sinceSeconds", "since", "sinceTime", "previous", "timestamps"];
     let parameters = Parameters::only(query, &own, &[])?;
     let mut asked = form_urlencoded::Serializer::new(String::new());
     if let Some(container) = parameters.get("container") {
@@ -162,7 +161,16 @@ mod tests {
         ] {
             assert_eq!(wanted(query).unwrap(), (passed.to_owned(), follows), "{query}");
         }
-        for bad in ["tail=-1", "tail=x", "since=5x", "since=99999999999d", "sinceTime=yesterday", "follow=maybe", "limitBytes=1", "sinceTime=2026-01-02T03:04:05Z&since=1"] {
+        for bad in [
+            "tail=-1",
+            "tail=x",
+            "since=5x",
+            "since=99999999999d",
+            "sinceTime=yesterday",
+            "follow=maybe",
+            "limitBytes=1",
+            "sinceTime=2026-01-02T03:04:05Z&since=1",
+        ] {
             assert_eq!(wanted(bad).unwrap_err().code, 400, "{bad}");
         }
     }

@@ -102,9 +102,10 @@ impl Members {
         };
         let kind = kind.ok_or_else(|| no_kind(&asked))?;
         match (kind.namespaced, namespace) {
-            (true, None) => {
-                Err(Problem::bad_request(format!("{} lives in a namespace: …/namespaces/{{namespace}}/{}", kind.kind, kind.plural)))
-            }
+            (true, None) => Err(Problem::bad_request(format!(
+                "{} lives in a namespace: …/namespaces/{{namespace}}/{}",
+                kind.kind, kind.plural
+            ))),
             (false, Some(_)) => Err(Problem::not_found(format!("{} has no namespace", kind.kind))),
             _ => Ok(Named { cluster, kind, namespace, object: places.get("object") }),
         }
@@ -199,22 +200,23 @@ impl Members {
     }
 
     /// `PUT …/{object}`: server-side apply of a whole object.
-    pub(super) async fn apply(&self, caller: &Caller, places: &Places, query: &str, media: &str, body: Bytes) -> Answered {
+    pub(super) async fn apply(
+        &self,
+        caller: &Caller,
+        places: &Places,
+        query: &str,
+        media: &str,
+        body: Bytes,
+    ) -> Answered {
         let parameters = Parameters::only(query, &["dryRun", "force"], &[])?;
         let (dry, force) = (parameters.flag("dryRun")?, parameters.flag("force")?);
         let object = super::input::document(media, &body)?;
         let named = self.named(caller, places).await?;
         let object = to_apply(object, &named)?;
         let spot: Spot<Patch> = self.spot(caller, &named, "").await?;
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.append_pair("fieldManager", MANAGER).append_pair("fieldValidation", "Strict");
-        if dry {
-            query.append_pair("dryRun", "All");
-        }
-        if force {
-            query.append_pair("force", "true");
-        }
-        let ask = Ask::patch(named.object, APPLY, &object).with(query.finish());
+        let dry_run = if dry { "&dryRun=All" } else { "" };
+        let query = format!("fieldManager={MANAGER}&fieldValidation=Strict&force={force}{dry_run}");
+        let ask = Ask::patch(named.object, APPLY, &object).with(query);
         let answer = spot.send(&named.kind, ask).await.map_err(conflicts)?;
         if !dry {
             self.note(caller, "apply", &named);

@@ -20,7 +20,10 @@ fn make() -> Value {
     let problem = json!({"$ref": "#/components/responses/Problem"});
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for route in table() {
-        paths.entry(route.path).or_default().insert(route.method.as_str().to_ascii_lowercase(), operation(route, &problem));
+        paths
+            .entry(route.path)
+            .or_default()
+            .insert(route.method.as_str().to_ascii_lowercase(), operation(route, &problem));
     }
     for operation in OPERATIONS {
         paths.entry(operation.path).or_default().insert(operation.method.to_owned(), operation.to_openapi(&problem));
@@ -53,14 +56,17 @@ fn operation(route: &Route, problem: &Value) -> Value {
     }
     let (code, answer) = match route.answer {
         "101" => ("101", json!({"description": "It is a WebSocket from now on."})),
-        media if media.contains('/') => ("200", json!({"description": "Done.", "content": {media: {"schema": {"type": "string"}}}})),
+        media if media.contains('/') => {
+            ("200", json!({"description": "Done.", "content": {media: {"schema": {"type": "string"}}}}))
+        }
         schema => {
             let row = json!({"$ref": format!("#/components/schemas/{schema}")});
             let schema = if route.list { list(&row) } else { row };
             ("200", json!({"description": "Done.", "content": {"application/json": {"schema": schema}}}))
         }
     };
-    let words: Vec<String> = route.path.split(['/', '-', '.', '{', '}']).filter(|word| !word.is_empty()).map(capital).collect();
+    let words: Vec<String> =
+        route.path.split(['/', '-', '.', '{', '}']).filter(|word| !word.is_empty()).map(capital).collect();
     let mut shown = json!({
         "operationId": format!("{}{}", route.method.as_str().to_ascii_lowercase(), words.concat()),
         "summary": route.summary,
@@ -159,20 +165,38 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("Unanswered", "cluster reason message"),
     ("Stale", "cluster since:time"),
     ("Amounts", "allocatable:number requested:number"),
-    ("Cluster", "name cluster state ready:boolean version? latencyMs?:number since:time answered?:time error? labels:words origin simulated:boolean nodes?:integer nodesReady?:integer pods?:integer podsReady?:integer cpu?:Amounts memory?:Amounts"),
-    ("Pod", "cluster namespace name app phase ready restarts:integer node ip created:time reason? group? unit? ldc? image labels:words"),
-    ("DeploymentStat", "cluster namespace name app phase desiredReplicas:integer updatedReplicas:integer readyReplicas:integer availableReplicas:integer unavailableReplicas:integer paused:boolean created:time image labels:words"),
+    (
+        "Cluster",
+        "name cluster state ready:boolean version? latencyMs?:number since:time answered?:time error? labels:words origin simulated:boolean nodes?:integer nodesReady?:integer pods?:integer podsReady?:integer cpu?:Amounts memory?:Amounts",
+    ),
+    (
+        "Pod",
+        "cluster namespace name app phase ready restarts:integer node ip created:time reason? group? unit? ldc? image labels:words",
+    ),
+    (
+        "DeploymentStat",
+        "cluster namespace name app phase desiredReplicas:integer updatedReplicas:integer readyReplicas:integer availableReplicas:integer unavailableReplicas:integer paused:boolean created:time image labels:words",
+    ),
     ("Address", "ip node? pod? ready:boolean"),
-    ("Endpoints", "cluster namespace name app ready:integer notReady:integer addresses:[]Address ports:[]object created:time labels:words"),
+    (
+        "Endpoints",
+        "cluster namespace name app ready:integer notReady:integer addresses:[]Address ports:[]object created:time labels:words",
+    ),
     ("Event", "cluster namespace name kind object reason type message count:integer first:time last:time source"),
     ("Release", "cluster namespace name chart chartVersion appVersion revision:integer status updated description?"),
-    ("AppResources", "pods?:[]Pod deployments?:[]DeploymentStat statefulSets?:[]Row daemonSets?:[]Row services?:[]Row endpoints?:[]Endpoints ingresses?:[]Row unanswered:[]Unanswered"),
+    (
+        "AppResources",
+        "pods?:[]Pod deployments?:[]DeploymentStat statefulSets?:[]Row daemonSets?:[]Row services?:[]Row endpoints?:[]Endpoints ingresses?:[]Row unanswered:[]Unanswered",
+    ),
     ("Workload", "cluster namespace kind name message?"),
     ("Restarted", "restarted:[]Workload failed:[]Workload unanswered:[]Unanswered"),
     ("Ran", "stdout stderr exitCode:integer truncated:boolean"),
     ("LogFile", "name path size?:integer modified?:time"),
     ("Kind", "group version plural kind namespaced:boolean verbs:[]string shortNames:[]string"),
-    ("Row", "id cluster name namespace? created:time resourceVersion labels:words annotations:words owner? phase? phaseMessage? spec?:any status?:any"),
+    (
+        "Row",
+        "id cluster name namespace? created:time resourceVersion labels:words annotations:words owner? phase? phaseMessage? spec?:any status?:any",
+    ),
     ("Object", "apiVersion kind metadata:object spec?:any status?:any"),
     ("Deleted", "cluster? namespace? name deleted:boolean"),
     ("ZcloudCluster", "id type name status ready:boolean nodesCount?:integer version? labels:words"),
@@ -180,14 +204,21 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("ZcloudCollection", "type resourceType data:[]object count?:integer page?:integer pageSize?:integer"),
     ("ImportRequest", "name kubeconfig? context? server? ca? token? labels?:words allow?:[]string dryRun?:boolean"),
     ("Refused", "field why remedy"),
-    ("Import", "name server? user? trust? fingerprints?:[]string labels:words allow:[]string dryRun:boolean exists?:boolean imported?:boolean origin? refused:[]Refused"),
+    (
+        "Import",
+        "name server? user? trust? fingerprints?:[]string labels:words allow:[]string dryRun:boolean exists?:boolean imported?:boolean origin? refused:[]Refused",
+    ),
     ("Kubeconfig", "kubeconfig"),
-    ("Overview", "clusters:object nodes:integer nodesReady:integer pods:integer podsReady:integer cpu:Amounts memory:Amounts warnings:[]Event members:[]Cluster"),
+    (
+        "Overview",
+        "clusters:object nodes:integer nodesReady:integer pods:integer podsReady:integer cpu:Amounts memory:Amounts warnings:[]Event members:[]Cluster",
+    ),
     ("FoundOne", "kind cluster namespace name path"),
 ];
 
 fn schemas() -> Value {
-    let mut all: Map<String, Value> = SCHEMAS.iter().map(|(name, fields)| ((*name).to_owned(), object(fields))).collect();
+    let mut all: Map<String, Value> =
+        SCHEMAS.iter().map(|(name, fields)| ((*name).to_owned(), object(fields))).collect();
     for (name, of) in [("LogFiles", "LogFile"), ("Kinds", "Kind"), ("Found", "FoundOne")] {
         all.insert(name.to_owned(), json!({"type": "array", "items": {"$ref": format!("#/components/schemas/{of}")}}));
     }
@@ -210,9 +241,16 @@ mod tests {
             let shown = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
             assert!(shown.is_object(), "{}", route.path);
             assert!(ids.insert(shown["operationId"].as_str().unwrap().to_owned()), "{shown}");
-            let places = shown["parameters"].as_array().map_or(0, |all| all.iter().filter(|one| one["in"] == "path").count());
+            let places =
+                shown["parameters"].as_array().map_or(0, |all| all.iter().filter(|one| one["in"] == "path").count());
             assert_eq!(places, route.path.matches('{').count(), "{}", route.path);
-            let names: Vec<&str> = shown["parameters"].as_array().into_iter().flatten().filter(|one| one["in"] == "query").map(|one| one["name"].as_str().unwrap()).collect();
+            let names: Vec<&str> = shown["parameters"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|one| one["in"] == "query")
+                .map(|one| one["name"].as_str().unwrap())
+                .collect();
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}: {names:?}", route.path);
         }
         for operation in OPERATIONS {

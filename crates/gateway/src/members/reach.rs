@@ -111,6 +111,7 @@ impl Reaching {
             let may = self.gatekeeper.review(caller, verb, &what.on(Some(member.name()))).await?;
             Ok::<_, Problem>(may.then_some(member))
         });
+        let asked: Vec<_> = asked.collect();
         let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         Ok(answers.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
@@ -132,10 +133,6 @@ pub(crate) struct Reach<V> {
 }
 
 impl<V: Verb> Reach<V> {
-    pub(super) fn caller(&self) -> &Caller {
-        &self.caller
-    }
-
     pub(super) fn kind(&self) -> &Arc<Kind> {
         &self.what.kind
     }
@@ -219,7 +216,8 @@ impl Reached<'_, List> {
 
     /// The objects in the proof's namespace, from the member itself.
     pub(super) async fn list(&self) -> Result<fleet::Listed, kube::Error> {
-        let selection = fleet::Selection { namespace: self.reach.what.namespace.clone(), ..fleet::Selection::default() };
+        let selection =
+            fleet::Selection { namespace: self.reach.what.namespace.clone(), ..fleet::Selection::default() };
         self.member.caches().list(&self.subject(), &selection, std::time::Duration::ZERO).await
     }
 

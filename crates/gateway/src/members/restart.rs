@@ -169,13 +169,16 @@ impl Members {
             let work = seen.list.each().map(|reached| {
                 let act = &seen.act;
                 async move {
-                    let plan = |object: &[u8]| if is_pod { of_pod(object, app, parts) } else { of_workload(object, app, parts) };
+                    let plan = |object: &[u8]| {
+                        if is_pod { of_pod(object, app, parts) } else { of_workload(object, app, parts) }
+                    };
                     match timeout(left, act.on(&reached, plan, now)).await {
                         Ok(done) => done,
                         Err(_) => Err((reached.name().clone(), "it did not answer in time".to_owned())),
                     }
                 }
             });
+            let work: Vec<_> = work.collect();
             let answers: Vec<_> = stream::iter(work).buffered(AT_ONCE).collect().await;
             for answer in answers {
                 match answer {
@@ -195,7 +198,10 @@ impl Members {
         tracing::info!(user, namespace, app, objects = done.len(), "restarted an application");
         let (failed, restarted): (Vec<Done>, Vec<Done>) = done.into_iter().partition(|done| done.failed.is_some());
         let shown = |list: &[Done]| list.iter().map(Done::to_json).collect::<Value>();
-        Ok(json_answer(200, &json!({"restarted": shown(&restarted), "failed": shown(&failed), "unanswered": unanswered})))
+        Ok(json_answer(
+            200,
+            &json!({"restarted": shown(&restarted), "failed": shown(&failed), "unanswered": unanswered}),
+        ))
     }
 
     /// The proof to see objects of a kind, and to do something to them, on the same members.
@@ -246,7 +252,9 @@ impl Act {
             let failed = match plan(&object) {
                 Plan::Leave => continue,
                 Plan::Cannot(why) => Some(why.to_owned()),
-                Plan::Restart | Plan::Delete => self.one(seen, &key.name, now).await.err().map(|problem| problem.message),
+                Plan::Restart | Plan::Delete => {
+                    self.one(seen, &key.name, now).await.err().map(|problem| problem.message)
+                }
             };
             let kind = self.kind().kind.clone();
             all.push(Done { cluster: seen.name().clone(), kind, key, failed });
@@ -271,8 +279,7 @@ impl Act {
             }
             Act::Remove(reach) => {
                 let (query, body) = (String::new(), b"{}".to_vec());
-                let ask =
-                    Ask { method: Method::DELETE, object: Some(name), query, media: "application/json", body };
+                let ask = Ask { method: Method::DELETE, object: Some(name), query, media: "application/json", body };
                 same(reach, seen)?.send(ask).await.map(drop)
             }
         }
@@ -336,9 +343,12 @@ mod tests {
             let owners: Vec<Value> = owner.iter().map(|kind| json!({"kind": kind, "controller": true})).collect();
             json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": owners}}).to_string().into_bytes()
         };
-        for (owner, expected) in
-            [(Some("ReplicaSet"), Plan::Leave), (Some("StatefulSet"), Plan::Leave), (Some("Job"), Plan::Leave), (Some("InPlaceSet"), Plan::Delete)]
-        {
+        for (owner, expected) in [
+            (Some("ReplicaSet"), Plan::Leave),
+            (Some("StatefulSet"), Plan::Leave),
+            (Some("Job"), Plan::Leave),
+            (Some("InPlaceSet"), Plan::Delete),
+        ] {
             assert_eq!(of_pod(&pod(owner), "web", &parts("")), expected, "{owner:?}");
         }
         assert!(matches!(of_pod(&pod(None), "web", &parts("")), Plan::Cannot(_)));

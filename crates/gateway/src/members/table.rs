@@ -114,7 +114,8 @@ impl Kept {
     /// The tables of these members that are as their memories are; nothing in the place of the others.
     pub(super) fn current(&self, caches: &[(Arc<str>, Arc<Cache>)]) -> Vec<Option<Arc<Table>>> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
-        let known = |(name, cache): &(Arc<str>, Arc<Cache>)| members.get(name).filter(|table| table.is_of(cache)).cloned();
+        let known =
+            |(name, cache): &(Arc<str>, Arc<Cache>)| members.get(name).filter(|table| table.is_of(cache)).cloned();
         caches.iter().map(known).collect()
     }
 

@@ -126,12 +126,16 @@ impl Members {
             return Ok(json_answer(200, &shown));
         }
         if exists {
-            let why = format!("duplicate cluster: there is a cluster {:?} already; delete it first or choose another name", import.name);
+            let why = format!(
+                "duplicate cluster: there is a cluster {:?} already; delete it first or choose another name",
+                import.name
+            );
             return Err(Problem::new(409, "AlreadyExists", why).with("cluster", import.name));
         }
         let secret = member_secret(&import.name, &credentials, allow, import.labels.clone());
         let proof = self.reaching.gatekeeper.clone().authorize::<Create>(caller.clone(), target).await?;
-        let secret = serde_json::to_value(&secret).map_err(|_| Problem::bad_request("the import cannot be written down"))?;
+        let secret =
+            serde_json::to_value(&secret).map_err(|_| Problem::bad_request("the import cannot be written down"))?;
         let url = KNOWN.secrets.url(Some(&self.namespace), None);
         proof.send(Call::new(Method::POST, url, secret)).await?;
         tracing::info!(user = caller.name().unwrap_or("(token)"), cluster = import.name, "imported a cluster");
@@ -149,7 +153,9 @@ impl Members {
             Some(Origin::Secret(namespace, object)) => (&KNOWN.secrets, namespace, object),
             Some(Origin::ConfigMap(namespace, object)) => (&KNOWN.config_maps, namespace, object),
             Some(Origin::Here(_)) | None => {
-                let why = format!("{name} is part of this process (a simulated cluster) and cannot be taken out while it runs");
+                let why = format!(
+                    "{name} is part of this process (a simulated cluster) and cannot be taken out while it runs"
+                );
                 return Err(Problem::new(409, "Conflict", why).with("cluster", name));
             }
         };
@@ -338,7 +344,13 @@ mod tests {
         // MAE-7
         let token = import(json!({"name": "prod", "server": "https://h:6443", "token": "t"}));
         assert_eq!(credentials(&token, Allow::default()).unwrap_err().field, "ca.crt");
-        assert!(credentials(&import(json!({"name": "prod", "server": "http://127.0.0.1:1", "token": "t"})), Allow::default()).is_ok());
+        assert!(
+            credentials(
+                &import(json!({"name": "prod", "server": "http://127.0.0.1:1", "token": "t"})),
+                Allow::default()
+            )
+            .is_ok()
+        );
         assert_eq!(credentials(&import(json!({"name": "prod"})), Allow::default()).unwrap_err().field, "kubeconfig");
         assert!(allowed(&["insecure".to_owned(), "plain-http".to_owned()]).unwrap().insecure);
         assert_eq!(allowed(&["everything".to_owned()]).unwrap_err().code, 400);

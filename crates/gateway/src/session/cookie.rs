@@ -1,0 +1,79 @@
+//! The session's cookie: no script reads it, no other site's page sends it, under TLS no other host can set it.
+
+use http::HeaderMap;
+use http::header::{COOKIE, HeaderValue};
+
+use super::table::LONGEST;
+use super::token::Token;
+
+fn name(tls: bool) -> &'static str {
+    if tls { "__Host-muster_session" } else { "muster_session" }
+}
+
+/// Its value. Two of the same name mean that somebody else has set one: then none counts.
+pub(crate) fn find(headers: &HeaderMap, tls: bool) -> Option<&str> {
+    let mut found = headers
+        .get_all(COOKIE)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(|(key, _)| *key == name(tls))
+        .map(|(_, value)| value);
+    match (found.next(), found.next()) {
+        (Some(value), None) if !value.is_empty() && value.len() <= 64 => Some(value),
+        _ => None,
+    }
+}
+
+fn cookie(value: &str, seconds: u64, tls: bool) -> Option<HeaderValue> {
+    let secure = if tls { "; Secure" } else { "" };
+    let text = format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(tls));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Sets it.
+pub(crate) fn set(token: &Token, tls: bool) -> Option<HeaderValue> {
+    cookie(token.reveal(), LONGEST.as_secs(), tls)
+}
+
+/// Takes it back.
+pub(crate) fn clear(tls: bool) -> Option<HeaderValue> {
+    cookie("", 0, tls)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn headers(cookies: &[&str]) -> HeaderMap {
+        cookies.iter().map(|value| (COOKIE, HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    #[test]
+    fn one_cookie_of_the_right_name_counts_and_two_do_not() {
+        assert_eq!(find(&headers(&["a=b; muster_session=x; c=d"]), false), Some("x"));
+        assert_eq!(find(&headers(&["muster_session=x"]), true), None, "under TLS only __Host-");
+        assert_eq!(find(&headers(&["__Host-muster_session=x"]), true), Some("x"));
+        assert_eq!(find(&headers(&["muster_session=x; muster_session=y"]), false), None);
+        assert_eq!(find(&headers(&["muster_session=x", "muster_session=x"]), false), None);
+        assert_eq!(find(&headers(&["muster_session="]), false), None);
+        assert_eq!(find(&headers(&[&format!("muster_session={}", "x".repeat(65))]), false), None);
+        assert_eq!(find(&headers(&[]), false), None);
+    }
+
+    #[test]
+    fn it_is_set_with_everything_that_protects_it() {
+        let token = Token::new().unwrap();
+        let plain = set(&token, false).unwrap().to_str().unwrap().to_owned();
+        for part in ["muster_session=", "Path=/", "HttpOnly", "SameSite=Strict", "Max-Age=86400"] {
+            assert!(plain.contains(part), "{plain}");
+        }
+        let sealed = set(&token, true).unwrap().to_str().unwrap().to_owned();
+        assert!(sealed.starts_with("__Host-muster_session=") && sealed.ends_with("; Secure"), "{sealed}");
+        assert!(clear(true).unwrap().to_str().unwrap().contains("Max-Age=0"));
+    }
+}

@@ -1,0 +1,302 @@
+//! People at the console: users, logins, sessions, the setup link, tickets.
+//!
+//! Whoever has logged in acts towards the API by impersonation, with the groups stored for the user; what they may do is decided by
+//! the API as for everybody else.
+
+mod attempts;
+mod cookie;
+mod desk;
+mod hash;
+mod setup;
+mod table;
+mod tickets;
+mod token;
+mod users;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::Secret;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+use http::{HeaderMap, Method, Response};
+use kube::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::interval;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::{Caller, Connection};
+use crate::door::Entered;
+use crate::options::Limits;
+use crate::problem::Problem;
+use crate::visit::{Answered, Body, CSRF, json, read};
+use attempts::Attempts;
+pub(crate) use desk::Desk;
+use hash::Hasher;
+use setup::Setup;
+pub(crate) use table::Session;
+use table::Table;
+use tickets::Tickets;
+use token::same;
+use users::{User, Users};
+
+pub(crate) const ROOT: &str = "/wapi/v1";
+/// The group of administrators, in Kubernetes and here.
+const ADMINISTRATORS: &str = "system:masters";
+const DEMO_USER: &str = "admin";
+const DEMO_PASSWORD: &str = "teleport";
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// How people get in.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    /// Where the users' Secrets are.
+    pub(crate) namespace: String,
+    /// Whether `admin:teleport` is made when there is nobody yet.
+    pub(crate) demo: bool,
+    /// The password of `admin`, made when there is nobody yet.
+    pub(crate) first: Option<Secret>,
+}
+
+pub(crate) struct Sessions {
+    policy: Policy,
+    users: Users,
+    table: Table,
+    attempts: Attempts,
+    tickets: Tickets,
+    hasher: Hasher,
+    setup: Setup,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    user: String,
+    password: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstUser {
+    token: String,
+    user: String,
+    password: String,
+}
+
+impl Sessions {
+    pub(crate) fn new(client: Client, policy: Policy) -> Result<Arc<Self>, Problem> {
+        Ok(Arc::new(Self {
+            users: Users::new(client, &policy.namespace),
+            policy,
+            table: Table::default(),
+            attempts: Attempts::default(),
+            tickets: Tickets::default(),
+            hasher: Hasher::new(hash::ROUNDS),
+            setup: Setup::new()?,
+        }))
+    }
+
+    /// Before anybody is let in: reads who there is, and makes the first user if the operator gave a password for it.
+    pub(crate) async fn prepare(&self) -> Result<(), Problem> {
+        if let Some(password) = &self.policy.first {
+            hash::acceptable(DEMO_USER, password.reveal())?;
+        }
+        self.users.read().await?;
+        if self.users.any() != Some(false) {
+            return Ok(());
+        }
+        let (password, must_change) = match (&self.policy.first, self.policy.demo) {
+            (Some(password), _) => (password.clone(), false),
+            (None, true) => (Secret::new(DEMO_PASSWORD), true),
+            (None, false) => return Ok(()),
+        };
+        let hash = self.hasher.make(&password).await?;
+        match self.users.create(DEMO_USER, &[ADMINISTRATORS], &hash, must_change).await {
+            // Another server on the same API was faster.
+            Err(problem) if problem.code == 409 => self.users.read().await,
+            made => made.map(drop),
+        }
+    }
+
+    /// The path of the setup link, with its token in the fragment, which no browser sends and no proxy logs.
+    pub(crate) fn setup_path(&self) -> Option<String> {
+        (self.users.any() != Some(true)).then(|| format!("/setup#t={}", self.setup.token().reveal()))
+    }
+
+    /// Follows the users until stopped, and ends sessions whose user changed or whose time is over.
+    pub(crate) async fn follow(&self, stop: CancellationToken) {
+        let changed = |name: &str, user: Option<&User>| {
+            let ended = self.table.keep(name, user.map(|user| &user.stamp));
+            if ended > 0 {
+                tracing::info!(user = name, sessions = ended, "a user changed; its sessions end");
+            }
+        };
+        let sweeping = async {
+            let mut look = interval(SWEEP);
+            loop {
+                look.tick().await;
+                self.table.sweep();
+            }
+        };
+        tokio::select! {
+            () = self.users.follow(stop.clone(), changed) => {}
+            () = sweeping => {}
+        }
+    }
+
+    /// The session that the cookie of a request names, if the request is one that a page of ours has made.
+    pub(crate) fn of(
+        &self,
+        entered: &Entered,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Session>>, Problem> {
+        let Some(token) = cookie::find(headers, entered.tls) else { return Ok(None) };
+        if !entered.is_own() {
+            let why = "a page of another origin or port may not call with the console's cookie";
+            return Err(Problem::new(403, "CrossOrigin", why));
+        }
+        let Some(session) = self.table.find(token) else { return Ok(None) };
+        let said = headers.get(CSRF).map(|value| value.to_str().unwrap_or(""));
+        let proven = said.is_some_and(|said| same(said, session.csrf()));
+        // Sent but wrong is refused on reads too: a GET that does something relies on it.
+        if !proven && (said.is_some() || !matches!(*method, Method::GET | Method::HEAD)) {
+            let why = "send the header X-Muster-Csrf with the value of csrf in GET /wapi/v1/session";
+            return Err(Problem::new(403, "Csrf", why).with("header", "X-Muster-Csrf"));
+        }
+        Ok(Some(session))
+    }
+
+    /// The refusal of somebody who does not say who they are.
+    pub(crate) fn nobody(&self) -> Problem {
+        let setup = self.users.any() == Some(false);
+        let what = if setup {
+            "nobody has been set up yet: open the setup link that muster printed when it started"
+        } else {
+            "log in, or send Authorization: Bearer TOKEN"
+        };
+        Problem::unauthorized(what).with("setup", setup).with("demo", self.policy.demo)
+    }
+
+    /// Whose WebSocket this is.
+    pub(crate) fn redeem(&self, ticket: &str) -> Result<Caller, Problem> {
+        let caller = self.tickets.redeem(ticket)?;
+        match caller.signed_in() {
+            Some(session) if session.ended().is_cancelled() => Err(Problem::unauthorized("the session ended")),
+            _ => Ok(caller),
+        }
+    }
+
+    /// Whether a path is for those who are nobody yet.
+    pub(crate) fn is_open(path: &str) -> bool {
+        matches!(path.strip_prefix(ROOT), Some("/login" | "/setup"))
+    }
+
+    /// Login and setup: the only requests that need no caller. A cookie that comes along is not looked at.
+    pub(crate) async fn answer_nobody(
+        &self,
+        entered: &Entered,
+        connection: &Connection,
+        parts: &Parts,
+        body: Body,
+        limits: &Limits,
+    ) -> Answered {
+        if parts.method != Method::POST {
+            return Err(Problem::new(405, "MethodNotAllowed", "this path takes POST").with("allow", "POST"));
+        }
+        if !entered.is_own() {
+            return Err(Problem::new(403, "CrossOrigin", "only the console's own pages log in"));
+        }
+        if self.users.any().is_none() {
+            // The API may have come back since.
+            self.prepare().await?;
+        }
+        let body = body_of(&parts.headers, body, limits).await?;
+        let (user, before) = match parts.uri.path().strip_prefix(ROOT) {
+            Some("/login") => (self.login(parse(&body)?, connection).await?, cookie::find(&parts.headers, entered.tls)),
+            _ => (self.first_user(parse(&body)?, connection).await?, None),
+        };
+        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+        let (token, session) = self.table.begin(&user, connection.address, agent)?;
+        // The user may have been changed while the password was checked: then the watch came too early for this session.
+        if self.users.get(user.name())?.is_none_or(|now| now.stamp != user.stamp) {
+            self.table.end_one(user.name(), &session.id);
+            return Err(wrong());
+        }
+        if let Some(before) = before.and_then(|before| self.table.find(before)) {
+            self.table.end_one(&before.person().user, &before.id);
+        }
+        tracing::info!(user = user.name(), address = %connection.address, "somebody logged in");
+        let mut response = self.shown(&session);
+        if let Some(cookie) = cookie::set(&token, entered.tls) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        Ok(response)
+    }
+
+    async fn login(&self, Login { user, password }: Login, connection: &Connection) -> Result<Arc<User>, Problem> {
+        let password = Secret::new(password);
+        self.attempts.begin(connection.address, &user)?;
+        let known = self.users.get(&user)?;
+        if !self.hasher.check(known.as_ref().map(|user| &user.hash), &password).await? {
+            tracing::warn!(address = %connection.address, "a login failed");
+            return Err(wrong());
+        }
+        self.attempts.succeeded(connection.address, &user);
+        known.ok_or_else(wrong)
+    }
+
+    async fn first_user(&self, input: FirstUser, connection: &Connection) -> Result<Arc<User>, Problem> {
+        let FirstUser { token, user, password } = input;
+        let password = Secret::new(password);
+        self.attempts.begin(connection.address, "(setup)")?;
+        let claim = self.setup.claim(&token)?;
+        self.attempts.succeeded(connection.address, "(setup)");
+        if self.users.any() != Some(false) {
+            return Err(Problem::new(409, "AlreadyExists", "the first administrator is made already; log in"));
+        }
+        users::acceptable(&user)?;
+        hash::acceptable(&user, password.reveal())?;
+        let hash = self.hasher.make(&password).await?;
+        let made = self.users.create(&user, &[ADMINISTRATORS], &hash, false).await?;
+        claim.spend();
+        tracing::info!(user, "the first administrator is made");
+        Ok(made)
+    }
+
+    /// What the console needs to know of a session.
+    fn shown(&self, session: &Session) -> Response<Body> {
+        let person = session.person();
+        let must_change = matches!(self.users.get(&person.user), Ok(Some(user)) if user.must_change && user.stamp == *session.stamp());
+        json(200, &self.about(&person.user, &person.groups, must_change, session.csrf()))
+    }
+
+    fn about(&self, user: &str, groups: &[String], must_change: bool, csrf: &str) -> Value {
+        json!({"user": user, "groups": groups, "mustChange": must_change, "csrf": csrf, "demo": self.policy.demo,
+            "version": env!("CARGO_PKG_VERSION")})
+    }
+}
+
+/// The same for an unknown user and a wrong password.
+fn wrong() -> Problem {
+    Problem::unauthorized("the user or the password is wrong")
+}
+
+/// A JSON body, which no form of another site's page can send.
+async fn body_of(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<bytes::Bytes, Problem> {
+    let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or("");
+    if !media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
+        return Err(Problem::new(415, "UnsupportedMediaType", "send the body as Content-Type: application/json"));
+    }
+    read(body, limits).await
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|why| {
+        // The words of the reader could repeat what was sent, a password perhaps.
+        let place = format!("line {}, column {}", why.line(), why.column());
+        Problem::bad_request(format!("the body is not what this request takes ({place}); see /wapi/v1/openapi.json"))
+    })
+}

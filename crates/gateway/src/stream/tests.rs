@@ -1,0 +1,188 @@
+#![allow(clippy::unwrap_used)]
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
+
+use futures_util::{SinkExt, StreamExt, stream};
+use serde_json::Value;
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::watch;
+use tokio::time::{advance, sleep, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message as Frame;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::visit::{Notice, Notices};
+
+/// A room with one path, `/list`, whose right can be taken away and whose content can be changed.
+#[derive(Default)]
+struct Fake {
+    /// What following is answered with; 0 is yes.
+    refusal: AtomicU16,
+    asked: AtomicUsize,
+    changes: Mutex<Option<watch::Sender<u64>>>,
+}
+
+impl Fake {
+    fn change(&self) {
+        self.changes.lock().unwrap().as_ref().unwrap().send_modify(|count| *count += 1);
+    }
+}
+
+impl Room for Fake {
+    fn owns(&self, path: &str) -> bool {
+        path == "/list"
+    }
+
+    fn answer(self: Arc<Self>, _: Visit) -> BoxFuture<'static, Answered> {
+        Box::pin(async { Err(Problem::not_found("")) })
+    }
+
+    fn follow(self: Arc<Self>, _: Caller, _: String, _: String) -> BoxFuture<'static, Result<Notices, Problem>> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Relaxed);
+            match self.refusal.load(Relaxed) {
+                0 => {}
+                code => return Err(Problem::new(code, "No", "no longer")),
+            }
+            let receiver = self.changes.lock().unwrap().get_or_insert_with(|| watch::Sender::new(0)).subscribe();
+            Ok(stream::unfold(receiver, |mut receiver| async move {
+                receiver.changed().await.ok()?;
+                Some((Notice::Changed, receiver))
+            })
+            .boxed())
+        })
+    }
+}
+
+struct Tab(WebSocketStream<DuplexStream>);
+
+impl Tab {
+    async fn say(&mut self, value: Value) {
+        self.0.send(Frame::Text(value.to_string().into())).await.unwrap();
+    }
+
+    /// The next event that is not a ping, within this many seconds.
+    async fn hear(&mut self, seconds: u64) -> Option<Value> {
+        let next = async {
+            loop {
+                match self.0.next().await {
+                    Some(Ok(Frame::Text(text))) => {
+                        let value: Value = serde_json::from_str(&text).unwrap();
+                        if value["event"] != "ping" {
+                            return Some(value);
+                        }
+                    }
+                    Some(Ok(Frame::Close(frame))) => return frame.map(|frame| json!(u16::from(frame.code))),
+                    Some(Ok(_)) => {}
+                    _ => return None,
+                }
+            }
+        };
+        timeout(Duration::from_secs(seconds), next).await.ok().flatten()
+    }
+}
+
+async fn open(room: &Arc<Fake>) -> (Tab, JoinSet<()>) {
+    let (near, far) = duplex(1 << 16);
+    let mut socket = Socket::new(near, CancellationToken::new()).await;
+    let rooms: Vec<Arc<dyn Room>> = vec![room.clone()];
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        if let Some(problem) = Talk::new(&rooms, Caller::for_tests("t")).run(&mut socket).await {
+            socket.refuse(&problem).await;
+        }
+    });
+    (Tab(WebSocketStream::from_raw_socket(far, Role::Client, None).await), tasks)
+}
+
+fn subscribe(id: &str) -> Value {
+    json!({"subscribe": {"id": id, "path": "/list?q=1"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tab_hears_of_changes_a_few_times_a_second_at_most() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    tab.say(subscribe("a")).await;
+    sleep(Duration::from_millis(10)).await;
+    room.change();
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "a", "event": "changed"})));
+    let begun = Instant::now();
+    let mut heard = 0;
+    for _ in 0..100 {
+        room.change();
+        advance(Duration::from_millis(10)).await;
+        while let Ok(event) = timeout(Duration::from_millis(1), tab.hear(1)).await {
+            assert_eq!(event.unwrap()["event"], "changed");
+            heard += 1;
+        }
+    }
+    assert!((2..=6).contains(&heard), "{heard} in {:?}", begun.elapsed());
+    tab.say(json!({"unsubscribe": "a"})).await;
+    sleep(Duration::from_millis(300)).await;
+    while tab.hear(1).await.is_some() {}
+    room.change();
+    assert_eq!(tab.hear(2).await, None, "nothing is heard of what was taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_taken_away_while_a_tab_listens_is_told_within_half_a_minute() {
+    // B-20
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    tab.say(subscribe("a")).await;
+    sleep(Duration::from_secs(1)).await;
+    room.refusal.store(403, Relaxed);
+    let begun = Instant::now();
+    assert_eq!(tab.hear(60).await, Some(json!({"id": "a", "event": "denied", "message": "no longer"})));
+    assert!(begun.elapsed() <= Duration::from_secs(30), "{:?}", begun.elapsed());
+    // The id is free again.
+    room.refusal.store(404, Relaxed);
+    tab.say(subscribe("a")).await;
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_that_is_away_for_a_moment_ends_nothing() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    tab.say(subscribe("a")).await;
+    sleep(Duration::from_secs(1)).await;
+    room.refusal.store(503, Relaxed);
+    assert_eq!(tab.hear(30).await, None);
+    room.refusal.store(0, Relaxed);
+    assert_eq!(tab.hear(25).await, None);
+    room.change();
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "changed");
+    room.refusal.store(503, Relaxed);
+    assert_eq!(tab.hear(120).await.unwrap()["event"], "denied", "but not for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriptions_are_bounded_and_nonsense_ends_the_talk() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    for n in 0..MOST {
+        tab.say(subscribe(&format!("s{n}"))).await;
+    }
+    tab.say(subscribe("s0")).await;
+    assert_eq!(tab.hear(1).await, None, "the same id is no further one");
+    tab.say(subscribe("more")).await;
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "denied");
+    tab.say(json!({"subscribe": {"id": "x", "path": "/nowhere"}})).await;
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "denied", "full");
+    tab.say(json!({"unsubscribe": "s1"})).await;
+    tab.say(json!({"subscribe": {"id": "x", "path": "/nowhere"}})).await;
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "gone");
+    tab.say(json!({"shout": 1})).await;
+    assert_eq!(tab.hear(1).await, Some(json!(4400)));
+    for _ in 0..2 {
+        let (mut tab, _tasks) = open(&room).await;
+        for _ in 0..=OFTEN {
+            tab.say(subscribe("a")).await;
+        }
+        assert_eq!(tab.hear(1).await, Some(json!(4429)));
+    }
+}
