@@ -2,6 +2,8 @@
 // The whole crate is a test tool: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod browser;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -26,6 +28,10 @@ pub struct Face {
     pub address: SocketAddr,
     pub stop: CancellationToken,
     pub running: JoinHandle<()>,
+    /// Where the console's users are; empty without a console.
+    pub namespace: String,
+    /// The console's setup link, if nobody is set up yet.
+    pub link: Option<String>,
     _stop: DropGuard,
 }
 
@@ -69,11 +75,34 @@ impl Face {
     }
 
     async fn run(options: Options, upstream: Upstream, actions: Actions) -> Face {
-        let listening = bind(options, upstream, actions).await.unwrap();
-        let stop = CancellationToken::new();
-        let address = listening.address();
+        Self::of(bind(options, upstream, actions).await.unwrap(), String::new())
+    }
+
+    fn of(listening: gateway::Listening, namespace: String) -> Face {
+        let (stop, address, link) = (CancellationToken::new(), listening.address(), listening.setup_link());
         let running = tokio::spawn(listening.run(stop.clone()));
-        Face { address, running, _stop: stop.clone().drop_guard(), stop }
+        Face { address, running, namespace, link, _stop: stop.clone().drop_guard(), stop }
+    }
+
+    /// A face with the console, its users in a namespace of their own. `more` says what else it has.
+    pub async fn console(peer: &Peer, more: impl FnOnce(gateway::Face) -> gateway::Face) -> Face {
+        let options = Options { limits: generous(), ..Options::new(([127, 0, 0, 1], 0).into()) };
+        Self::console_with(peer, options, more).await
+    }
+
+    pub async fn console_with(
+        peer: &Peer,
+        options: Options,
+        more: impl FnOnce(gateway::Face) -> gateway::Face,
+    ) -> Face {
+        let namespace = peer.namespace().await;
+        let face = gateway::Face::new(options, upstream(peer).await).console().namespace(&namespace);
+        Self::of(more(face).bind().await.unwrap(), namespace)
+    }
+
+    /// The path of a user's Secret.
+    pub fn secret(&self, user: &str) -> String {
+        format!("/api/v1/namespaces/{}/secrets/muster-user-{user}", self.namespace)
     }
 
     pub fn call<'a>(&self, method: &'a str, path: &str) -> Call<'a> {
