@@ -251,7 +251,7 @@ fn imported(name: &str, dry_run: bool, answer: &Value) -> String {
     let done = if dry_run { "would be imported (dry run)" } else { "imported" };
     let mut out = format!("cluster/{name} {done}\n");
     for (word, pointer) in
-        [("server", "/server"), ("identity", "/identity"), ("authority", "/caFingerprint"), ("allowed", "/allowed")]
+        [("server", "/server"), ("user", "/user"), ("trust", "/trust"), ("authority", "/fingerprints"), ("allowed", "/allow")]
     {
         let value = text(answer, pointer);
         if !value.is_empty() {
@@ -395,7 +395,7 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
 
     #[test]
     fn a_preview_names_what_is_refused() {
-        let answer = json!({"server": "https://a", "identity": "token", "refused": [{"field": "users[0].user.exec", "why": "runs", "remedy": "use a token"}]});
+        let answer = json!({"server": "https://a", "user": "a token", "refused": [{"field": "users[0].user.exec", "why": "runs", "remedy": "use a token"}]});
         let text = imported("prod", true, &answer);
         assert!(text.contains("(dry run)") && text.contains("refused    users[0].user.exec: runs; use a token"), "{text}");
     }

@@ -127,11 +127,21 @@ fn endpoint_columns() -> Vec<Column> {
         Column::at("CLUSTER", "/cluster"),
         Column::at("NAMESPACE", "/namespace"),
         Column::at("NAME", "/name").shrinks(),
-        Column::at("READY", "/ready").shrinks(),
-        Column::at("NOT READY", "/notReady").shrinks(),
-        Column::at("PORTS", "/ports").wide(),
+        Column::by("READY", |row| addresses(row, true)).shrinks(),
+        Column::by("NOT READY", |row| addresses(row, false)).shrinks(),
         Column::at("APP", "/app").wide(),
     ]
+}
+
+/// Every address with every port, as kubectl shows them.
+fn addresses(row: &Value, ready: bool) -> String {
+    let list = |key: &str| row[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let here = list("addresses").iter().filter(|address| address["ready"] == ready).map(|address| text(address, "/ip"));
+    let all: Vec<String> = match list("ports") {
+        [] => here.collect(),
+        ports => here.flat_map(|ip| ports.iter().map(move |port| format!("{ip}:{}", text(port, "/port")))).collect(),
+    };
+    all.join(",")
 }
 
 fn release_columns(now: Timestamp) -> Vec<Column> {
@@ -171,6 +181,15 @@ mod tests {
         let joined = all_of([Some("(a eq 1)".to_owned()), None, Some(format!("b eq {}", quoted("x' or 'y")))]);
         assert_eq!(joined.as_deref(), Some("(a eq 1) and b eq 'x or y'"));
         assert_eq!(all_of([None, None]), None);
+    }
+
+    #[test]
+    fn endpoints_are_addresses_with_ports() {
+        let row = json!({"addresses": [{"ip": "10.0.0.1", "ready": true}, {"ip": "10.0.0.2", "ready": false}],
+            "ports": [{"name": "http", "port": 80}, {"port": 81}]});
+        assert_eq!(addresses(&row, true), "10.0.0.1:80,10.0.0.1:81");
+        assert_eq!(addresses(&row, false), "10.0.0.2:80,10.0.0.2:81");
+        assert_eq!(addresses(&json!({"addresses": [{"ip": "10.0.0.1", "ready": true}]}), true), "10.0.0.1");
     }
 
     #[test]
