@@ -20,11 +20,8 @@ pub struct Members {
 
 impl Members {
     /// Begins to follow; members join as they are read.
-    pub fn follow(meta: Client, section: &config::Fleet, metrics: Option<&Metrics>) -> Members {
+    pub fn follow(meta: Client, section: &config::Fleet) -> Members {
         let fleet = Fleet::new(care(section));
-        if let Some(metrics) = metrics {
-            fleet.measure(metrics);
-        }
         let stop = CancellationToken::new();
         let following = tokio::spawn({
             let (fleet, namespace, stop) = (fleet.clone(), section.namespace.clone(), stop.clone());
@@ -49,7 +46,11 @@ impl Members {
             Problem::new(Kind::Configuration, "the API of the fleet cannot be used", why)
                 .next("mend fleet.api, or leave it out to use the first manager's")
         })?;
-        Ok(Some(Members::follow(meta, section, metrics)))
+        let members = Members::follow(meta, section);
+        if let Some(metrics) = metrics {
+            members.fleet.measure(metrics);
+        }
+        Ok(Some(members))
     }
 
     pub async fn stop(self) {

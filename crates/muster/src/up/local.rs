@@ -1,7 +1,7 @@
 //! The command line on the same machine: a token, new at each start, in a file that only the owner of the data can read.
 //!
 //! Whoever can read that file can read the keys beside it, too, so that the token gives nothing away: it makes its bearer
-//! act as the gateway itself, on our API server and on any other.
+//! an administrator of our API server, and the kubeconfig's user on any other.
 
 use std::{
     fs, io,

@@ -68,7 +68,7 @@ impl Meta {
         let api = running.api();
         let (hub, fleet, gateway) =
             (inside::part(api, "hub"), inside::part(api, "fleet"), inside::part(api, "gateway"));
-        let bare = local::client(gateway.clone(), inside::nobody(api), token);
+        let bare = local::client(inside::part(api, "cli"), inside::nobody(api), token);
         let upstream = Upstream::new(gateway, bare);
         Ok(Meta { server: Some(running), shown: Shown { url, plain, kubeconfig }, hub, fleet, upstream, audit })
     }

@@ -7,7 +7,13 @@ mod local;
 mod meta;
 mod reconcilers;
 
-use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 use gateway::{Face, Listening, Options, ServeError, Tls};
@@ -33,6 +39,8 @@ use crate::{
     problem::{Kind, Problem},
     signals::Signals,
 };
+
+const RENEW_EVERY: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[derive(Debug, Args)]
 pub struct Up {
@@ -121,6 +129,7 @@ async fn serve(flags: Up, config: Config, log: Arc<Log>, exporter: Option<Export
                 }
                 problem = meta.failure() => Err(problem),
                 problem = started.failure() => Err(problem),
+                problem = keep_certificate(&flags, &dir) => Err(problem),
             };
             Door::remove(dir.root());
             started.stop().await;
@@ -182,32 +191,27 @@ impl Started {
         meta: &Meta,
         token: String,
     ) -> Result<Started, Problem> {
-        meta.prepare().await?;
-        let app = App::through(&meta.hub, config, hub::registry, Some(log)).await.map_err(hub::problem)?;
         let members = match config.fleet.enabled {
             Some(false) => Members::none(&config.fleet),
-            _ => Members::follow(meta.fleet.clone(), &config.fleet, app.metrics()),
+            _ => Members::follow(meta.fleet.clone(), &config.fleet),
         };
-        let reconcilers = Arc::new(Reconcilers::of(&app, config, hub::registry()));
-        let (options, authority) = options(flags, dir)?;
-        let mut face = Face::new(options, meta.upstream.clone())
-            .actions(apiext::actions())
-            .console()
-            .namespace(NAMESPACE)
-            .fleet(members.fleet.clone())
-            .controllers(reconcilers);
-        if let Some(file) = &meta.audit {
-            face = face.audit(file.clone());
-        }
-        if flags.demo {
-            face = face.demo_admin();
-        }
-        if let Some(file) = &flags.admin_password_file {
-            face = face.first_admin(password(file)?);
-        }
-        // The address first: when it is taken, nothing else need be begun.
-        let face = face.bind().await.map_err(problem)?;
-        let demo = if flags.demo { Some(Demo::start(&members.fleet).await?) } else { None };
+        // At once: hashing a password and filling three clusters take their time.
+        let (served, demo) = tokio::join!(Served::new(flags, dir, config, log, meta, &members), async {
+            match flags.demo {
+                true => Demo::start(&members.fleet).await.map(Some),
+                false => Ok(None),
+            }
+        });
+        let (Served { app, face, authority }, demo) = match (served, demo) {
+            (Ok(served), Ok(demo)) => (served, demo),
+            (Err(problem), demo) => {
+                if let Ok(Some(demo)) = demo {
+                    demo.stop().await;
+                }
+                return Err(problem);
+            }
+            (Ok(_), Err(problem)) => return Err(problem),
+        };
         let (url, setup) = (reached(&face, flags), face.setup_link());
         let door = Door { server: url.clone(), token, certificate_authority: authority, setup: setup.clone() };
         door.write(dir.root())?;
@@ -238,6 +242,59 @@ impl Started {
         self.members.stop().await;
         if let Some(demo) = self.demo {
             demo.stop().await;
+        }
+    }
+}
+
+/// The hub and the gateway, with their addresses taken.
+struct Served {
+    app: App,
+    face: Listening,
+    /// Whom the command line is to believe, if the gateway speaks TLS.
+    authority: Option<String>,
+}
+
+impl Served {
+    async fn new(
+        flags: &Up,
+        dir: &DataDir,
+        config: &Config,
+        log: Arc<Log>,
+        meta: &Meta,
+        members: &Members,
+    ) -> Result<Served, Problem> {
+        meta.prepare().await?;
+        let app = App::through(&meta.hub, config, hub::registry, Some(log)).await.map_err(hub::problem)?;
+        if let Some(metrics) = app.metrics() {
+            members.fleet.measure(metrics);
+        }
+        let reconcilers = Arc::new(Reconcilers::of(&app, config, hub::registry()));
+        let (options, authority) = options(flags, dir)?;
+        let mut face = Face::new(options, meta.upstream.clone())
+            .actions(apiext::actions())
+            .console()
+            .namespace(NAMESPACE)
+            .fleet(members.fleet.clone())
+            .controllers(reconcilers);
+        if let Some(file) = &meta.audit {
+            face = face.audit(file.clone());
+        }
+        if flags.demo {
+            face = face.demo_admin();
+        }
+        if let Some(file) = &flags.admin_password_file {
+            face = face.first_admin(password(file)?);
+        }
+        Ok(Served { app, face: face.bind().await.map_err(problem)?, authority })
+    }
+}
+
+/// Our own certificate lives a year and is renewed in its last month; the gateway takes a new one up by itself.
+async fn keep_certificate(flags: &Up, dir: &DataDir) -> Problem {
+    loop {
+        tokio::time::sleep(RENEW_EVERY).await;
+        if let Err(problem) = options(flags, dir) {
+            tracing::error!(problem = problem.brief(), "the console's certificate could not be renewed; the old one stays");
         }
     }
 }
