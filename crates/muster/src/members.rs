@@ -64,12 +64,7 @@ impl Members {
 fn care(section: &config::Fleet) -> Care {
     let care = Care::default();
     Care {
-        limits: Limits {
-            requests: section.calls,
-            deadline: section.call_timeout,
-            cache: section.cache,
-            ..care.limits
-        },
+        limits: Limits { requests: section.calls, deadline: section.call_timeout, cache: section.cache, ..care.limits },
         pace: Pace { steady: section.probe_period, doubt: care.pace.doubt.min(section.probe_period), ..care.pace },
         ..care
     }

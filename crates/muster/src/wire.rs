@@ -121,8 +121,7 @@ impl Server {
 
     pub async fn connect(&self) -> Result<Box<dyn Io>, String> {
         let connecting = async {
-            let stream =
-                TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| e.to_string())?;
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| e.to_string())?;
             let _ = stream.set_nodelay(true);
             let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Io>) };
             let name = ServerName::try_from(self.host.clone()).map_err(|e| e.to_string())?;

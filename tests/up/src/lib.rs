@@ -6,13 +6,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use muster_tests::peer::{free_port, muster_binary};
 use muster_tests::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::OpenptFlags;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -145,6 +147,78 @@ impl Up {
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
         (code, answer.split_once("\r\n\r\n").map_or_else(String::new, |(_, body)| body.to_owned()))
+    }
+}
+
+/// A command of muster with a terminal at its end.
+pub struct Seated {
+    child: Child,
+    near: fs::File,
+    heard: Receiver<Vec<u8>>,
+    said: String,
+}
+
+impl Seated {
+    pub fn start(up: &Up, words: &[&str]) -> Seated {
+        let near = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&near).unwrap();
+        rustix::pty::unlockpt(&near).unwrap();
+        let name = rustix::pty::ptsname(&near, Vec::new()).unwrap();
+        let far = fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let mut command = Command::new(muster_binary().unwrap());
+        command.args(words).env("MUSTER_DATA_DIR", up.data());
+        command.stdin(far.try_clone().unwrap()).stdout(far.try_clone().unwrap()).stderr(far);
+        let child = command.spawn().unwrap();
+        let near = fs::File::from(near);
+        let (sender, heard) = channel();
+        let mut reader = near.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Seated { child, near, heard, said: String::new() }
+    }
+
+    pub fn type_in(&mut self, text: &str) {
+        self.near.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until this was printed, behind what was waited for before.
+    pub fn until(&mut self, text: &str) {
+        let begun = Instant::now();
+        loop {
+            if let Some(at) = self.said.find(text) {
+                self.said.drain(..at + text.len());
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "no {text:?} in {:?}", self.said);
+            if let Ok(bytes) = self.heard.recv_timeout(Duration::from_millis(200)) {
+                self.said.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    /// Its exit code.
+    pub fn ended(mut self) -> i32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not end; it said {:?}", self.said);
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use muster_tests::peer::{free_port, muster_binary, peers_folder};
-use muster_tests_up::{Up, muster, until};
+use muster_tests_up::{Seated, Up, muster, until};
 use serde_json::Value;
 
 fn rows(answer: &Value) -> Vec<Value> {
@@ -98,6 +98,29 @@ fn logs_and_commands_reach_into_containers() {
     assert!(code == 1 && err.contains("means 3 pods") && err.contains("--cluster"), "{code} {err}");
     let (code, _, err) = up.command(&["terminal", "orders-db-0", "--cluster", "beijing"]);
     assert!(code == 3 && err.contains("muster exec orders-db-0 -- COMMAND"), "{err}");
+}
+
+#[test]
+fn a_terminal_carries_keys_and_output_and_ends_as_its_shell() {
+    // SYM-13
+    let up = Up::start(&["--demo"]);
+    up.until_running(3);
+    until("orders-db runs", || {
+        rows(&up.json("pods orders-db --cluster beijing"))
+            .iter()
+            .any(|row| row["name"] == "orders-db-0" && row["phase"] == "Running")
+    });
+    let mut terminal = Seated::start(&up, &["terminal", "orders-db-0", "--cluster", "beijing"]);
+    terminal.until("Ctrl-]");
+    terminal.until("# ");
+    terminal.type_in("hostname\r");
+    terminal.until("orders-db-0");
+    terminal.type_in("exit 4\r");
+    assert_eq!(terminal.ended(), 4);
+    let mut left = Seated::start(&up, &["terminal", "orders-db-0", "--cluster", "beijing"]);
+    left.until("# ");
+    left.type_in("\u{1d}");
+    assert_eq!(left.ended(), 0);
 }
 
 #[test]

@@ -219,7 +219,8 @@ fn described(row: &Value, now: Timestamp) -> String {
 }
 
 async fn import(flags: Import) -> Result<(), Problem> {
-    let labels: Map<String, Value> = flags.labels.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    let labels: Map<String, Value> =
+        flags.labels.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
     let mut body = json!({"name": flags.name, "labels": labels, "allow": flags.allow, "dryRun": flags.dry_run});
     if let Some(file) = &flags.kubeconfig {
         body["kubeconfig"] = only_context(&read(file)?, flags.context.as_deref(), file)?.into();
@@ -250,9 +251,13 @@ async fn import(flags: Import) -> Result<(), Problem> {
 fn imported(name: &str, dry_run: bool, answer: &Value) -> String {
     let done = if dry_run { "would be imported (dry run)" } else { "imported" };
     let mut out = format!("cluster/{name} {done}\n");
-    for (word, pointer) in
-        [("server", "/server"), ("user", "/user"), ("trust", "/trust"), ("authority", "/fingerprints"), ("allowed", "/allow")]
-    {
+    for (word, pointer) in [
+        ("server", "/server"),
+        ("user", "/user"),
+        ("trust", "/trust"),
+        ("authority", "/fingerprints"),
+        ("allowed", "/allow"),
+    ] {
         let value = text(answer, pointer);
         if !value.is_empty() {
             out.push_str(&format!("  {word:<10} {value}\n"));
@@ -368,12 +373,18 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
         // B-13
         let file = Path::new("f");
         let a: Value = serde_json::from_str(&only_context(TWO, None, file).unwrap()).unwrap();
-        assert_eq!((&a["clusters"][0]["cluster"]["server"], a["users"].as_array().unwrap().len()), (&"https://a".into(), 1));
+        assert_eq!(
+            (&a["clusters"][0]["cluster"]["server"], a["users"].as_array().unwrap().len()),
+            (&"https://a".into(), 1)
+        );
         assert!(!a.to_string().contains("secret-b"));
         let b = only_context(TWO, Some("b"), file).unwrap();
         assert!(b.contains("secret-b") && !b.contains("secret-a"));
         let wrong = only_context(TWO, Some("c"), file).unwrap_err().to_string();
-        assert!(wrong.contains("there are: a, b") && wrong.contains("--context") && !wrong.contains("secret"), "{wrong}");
+        assert!(
+            wrong.contains("there are: a, b") && wrong.contains("--context") && !wrong.contains("secret"),
+            "{wrong}"
+        );
         assert!(only_context("contexts: []", None, file).unwrap_err().to_string().contains("no current context"));
         assert!(only_context("[", None, file).is_err());
         // What is missing is for the server to say.
@@ -387,7 +398,13 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
             "nodes": 4, "nodesReady": 3, "cpu": {"allocatable": 64.0, "requested": 7.5},
             "memory": {"allocatable": 274877906944u64, "requested": 1073741824}, "latencyMs": 1.4, "labels": {"zone": "z"}, "simulated": true});
         let text = described(&row, "2026-01-01T01:00:00Z".parse().unwrap());
-        for line in ["state      Running for 60m", "nodes      3/4", "cpu        7.5/64", "memory     1Gi/256Gi", "labels     zone=z"] {
+        for line in [
+            "state      Running for 60m",
+            "nodes      3/4",
+            "cpu        7.5/64",
+            "memory     1Gi/256Gi",
+            "labels     zone=z",
+        ] {
             assert!(text.contains(line), "{text}");
         }
         assert!(!text.contains("error") && !text.contains("pods"));
@@ -397,6 +414,9 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
     fn a_preview_names_what_is_refused() {
         let answer = json!({"server": "https://a", "user": "a token", "refused": [{"field": "users[0].user.exec", "why": "runs", "remedy": "use a token"}]});
         let text = imported("prod", true, &answer);
-        assert!(text.contains("(dry run)") && text.contains("refused    users[0].user.exec: runs; use a token"), "{text}");
+        assert!(
+            text.contains("(dry run)") && text.contains("refused    users[0].user.exec: runs; use a token"),
+            "{text}"
+        );
     }
 }

@@ -52,12 +52,10 @@ async fn only_namespace(gateway: &Gateway, flags: &Restart) -> Result<String, Pr
     namespaces.dedup();
     match namespaces.as_slice() {
         [one] => Ok(one.clone()),
-        several => Err(Problem::new(
-            Kind::Failed,
-            format!("{} is in several namespaces", flags.app),
-            several.join(", "),
-        )
-        .next("name one with -n")),
+        several => {
+            Err(Problem::new(Kind::Failed, format!("{} is in several namespaces", flags.app), several.join(", "))
+                .next("name one with -n"))
+        }
     }
 }
 

@@ -94,8 +94,12 @@ impl Scope {
             more => {
                 let some: Vec<String> = pods.iter().take(5).map(Pod::place).collect();
                 let rest = if more > some.len() { ", …" } else { "" };
-                Err(Problem::new(Kind::Failed, format!("{word} means {more} pods"), format!("{}{rest}", some.join(", ")))
-                    .next("name one pod, and narrow with --cluster and -n"))
+                Err(Problem::new(
+                    Kind::Failed,
+                    format!("{word} means {more} pods"),
+                    format!("{}{rest}", some.join(", ")),
+                )
+                .next("name one pod, and narrow with --cluster and -n"))
             }
         }
     }

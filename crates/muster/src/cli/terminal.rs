@@ -142,7 +142,8 @@ fn outcome(status: &[u8]) -> Result<u8, Problem> {
         return Ok(0);
     }
     let causes = status["details"]["causes"].as_array().into_iter().flatten();
-    let code = causes.into_iter().find(|cause| cause["reason"] == "ExitCode").and_then(|cause| cause["message"].as_str());
+    let code =
+        causes.into_iter().find(|cause| cause["reason"] == "ExitCode").and_then(|cause| cause["message"].as_str());
     match code.and_then(|code| code.parse().ok()) {
         Some(code) => Ok(code),
         None => {
@@ -153,7 +154,10 @@ fn outcome(status: &[u8]) -> Result<u8, Problem> {
 }
 
 fn size() -> Message {
-    let (width, height) = termios::tcgetwinsize(std::io::stdout()).map_or((80, 24), |size| (size.ws_col, size.ws_row));
+    let (width, height) = termios::tcgetwinsize(std::io::stdout()).map_or((0, 0), |size| (size.ws_col, size.ws_row));
+    // A terminal that does not know its size says nought.
+    let known = |side: u16, usual: u16| if side == 0 { usual } else { side };
+    let (width, height) = (known(width, 80), known(height, 24));
     let text = json!({"Width": width, "Height": height}).to_string();
     Message::Binary(Bytes::from([&[channel::SIZE], text.as_bytes()].concat()))
 }

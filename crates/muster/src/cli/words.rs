@@ -84,7 +84,13 @@ mod tests {
         ] {
             assert_eq!(age(stamp, now), said, "{stamp}");
         }
-        assert_eq!((bytes(0.0), bytes(1536.0), bytes(64.0 * 1024.0 * 1024.0 * 1024.0)), ("0".into(), "1.5Ki".into(), "64Gi".into()));
-        assert_eq!((cores(0.25), cores(1.5), cores(16.0), cores(0.0)), ("250m".into(), "1.5".into(), "16".into(), "0".into()));
+        assert_eq!(
+            (bytes(0.0), bytes(1536.0), bytes(64.0 * 1024.0 * 1024.0 * 1024.0)),
+            ("0".into(), "1.5Ki".into(), "64Gi".into())
+        );
+        assert_eq!(
+            (cores(0.25), cores(1.5), cores(16.0), cores(0.0)),
+            ("250m".into(), "1.5".into(), "16".into(), "0".into())
+        );
     }
 }

@@ -63,7 +63,10 @@ mod tests {
     fn api() -> Api {
         let authenticator = Authenticator::new(auth::Options::default()).unwrap();
         let options = apiserver::Options::new(authenticator, Authorizer::new());
-        Api::new(Store::memory(store::Options { describe: apiserver::describe(), ..store::Options::default() }), options)
+        Api::new(
+            Store::memory(store::Options { describe: apiserver::describe(), ..store::Options::default() }),
+            options,
+        )
     }
 
     #[tokio::test]

@@ -294,7 +294,10 @@ async fn keep_certificate(flags: &Up, dir: &DataDir) -> Problem {
     loop {
         tokio::time::sleep(RENEW_EVERY).await;
         if let Err(problem) = options(flags, dir) {
-            tracing::error!(problem = problem.brief(), "the console's certificate could not be renewed; the old one stays");
+            tracing::error!(
+                problem = problem.brief(),
+                "the console's certificate could not be renewed; the old one stays"
+            );
         }
     }
 }

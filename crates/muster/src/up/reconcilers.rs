@@ -43,11 +43,8 @@ impl Reconcilers {
 fn drawn(graph: &Graph) -> Value {
     let phases: Vec<Value> =
         graph.nodes.iter().map(|node| json!({"name": node.name, "terminal": node.kind.is_terminal()})).collect();
-    let edges: Vec<Value> = graph
-        .edges
-        .iter()
-        .map(|edge| json!({"from": edge.from, "to": edge.to, "on": edge.reason.label()}))
-        .collect();
+    let edges: Vec<Value> =
+        graph.edges.iter().map(|edge| json!({"from": edge.from, "to": edge.to, "on": edge.reason.label()})).collect();
     json!({"phases": phases, "edges": edges})
 }
 

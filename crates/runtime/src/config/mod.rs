@@ -367,13 +367,7 @@ fn tls(reader: &mut Reader, section: &mut Section, folder: &Path) -> Option<TlsF
     }
 }
 
-fn fleet(
-    reader: &mut Reader,
-    section: &mut Section,
-    said: bool,
-    managers: &[ManagerConfig],
-    folder: &Path,
-) -> Fleet {
+fn fleet(reader: &mut Reader, section: &mut Section, said: bool, managers: &[ManagerConfig], folder: &Path) -> Fleet {
     let enabled = section.value(reader, "enabled", boolean).or(said.then_some(true));
     let namespace = section.value(reader, "namespace", word).unwrap_or_else(|| "muster-system".to_owned());
     let probe_period = section.value(reader, "probePeriod", duration).unwrap_or(Duration::from_secs(5));
