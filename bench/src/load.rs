@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use muster_tests::Peer;
 use muster_tests::client::{Failure, H2};
-use muster_tests::peer::TOKEN;
+use muster_tests::peer::WORKER;
 
 /// One client with its connection.
 pub struct Client {
@@ -33,7 +33,7 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
-            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("authorization", format!("Bearer {WORKER}"))
             .header("accept", "application/json");
         if body.is_some() {
             let kind = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };

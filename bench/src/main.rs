@@ -84,7 +84,7 @@ fn main() {
     let [kubernetes, muster] = sides;
     let settings = json!({
         "machine": machine(), "quick": options.quick, "rounds": options.rounds, "scale": format!("{scale:?}"),
-        "peers": "kube-apiserver v1.34.4 + etcd v3.6.16 (tests/peers), fsync on, TLS, bearer token; muster: embedded store, fsync on, TLS, bearer token",
+        "peers": "kube-apiserver v1.34.4 + etcd v3.6.16 (tests/peers), fsync on, TLS, bearer token, RBAC with a hundred roles; muster: the same, embedded store",
         "object": "ConfigMap, 2 KiB payload, 3 labels", "generator": "HTTP/2 over TLS, one connection per client, one thread",
         "muster": muster_version(),
     });

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use muster_tests::Peer;
 use muster_tests::client::Failure;
+use serde_json::json;
 
 use crate::load::{Client, Run, drive};
 use crate::watcher::watch;
@@ -146,9 +147,35 @@ impl<'a> Bench<'a> {
         self.put("start", self.peer.started_in.as_secs_f64() * 1000.0, None);
         tokio::time::sleep(scale.idle).await;
         self.put("memory idle", self.peer.memory().resident as f64 / 1024.0, None);
+        self.peer.post("/api/v1/namespaces", json!({"metadata": {"name": "bench"}})).await.ok(201);
+        self.grant().await
+    }
+
+    /// The clients are no administrators: their right is one role among a hundred.
+    async fn grant(&mut self) -> Result<(), Failure> {
+        let access = "/apis/rbac.authorization.k8s.io/v1";
+        for n in 0..100 {
+            let (name, user) =
+                (format!("role-{n:03}"), if n == 50 { "suite-worker".to_owned() } else { format!("user-{n}") });
+            let rules = json!([
+                {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["*"]},
+                {"apiGroups": ["bench.muster.dev"], "resources": ["*"], "verbs": ["*"]},
+                {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["*"]}]);
+            let role = json!({"metadata": {"name": name}, "rules": rules});
+            self.peer.post(&format!("{access}/clusterroles"), role).await.ok(201);
+            let binding = json!({"metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]});
+            self.peer.post(&format!("{access}/clusterrolebindings"), binding).await.ok(201);
+        }
         let mut client = Client::connect(self.peer).await?;
-        let namespace = r#"{"metadata":{"name":"bench"}}"#;
-        client.call("POST", "/api/v1/namespaces", Some(namespace.into())).await?;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while let Err(why) = client.call("GET", COLLECTION, None).await {
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         Ok(())
     }
 

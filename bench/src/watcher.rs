@@ -4,7 +4,7 @@
 
 use muster_tests::Peer;
 use muster_tests::client::Failure;
-use muster_tests::peer::TOKEN;
+use muster_tests::peer::WORKER;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -69,7 +69,7 @@ fn request(port: u16, path: &str) -> Vec<u8> {
         (":scheme", "https"),
         (":path", path),
         (":authority", &format!("127.0.0.1:{port}")),
-        ("authorization", &format!("Bearer {TOKEN}")),
+        ("authorization", &format!("Bearer {WORKER}")),
         ("accept", "application/json"),
     ];
     let mut block = Vec::new();

@@ -148,7 +148,7 @@ async fn a_conflict_on_every_write_holds_up_nobody_else(peer: &Peer) {
     // As soon as the object changes it is tried at once, however long the pause had become.
     place.change("fought-over", 2).await;
     eventually("it is seen at last", || async { place.seen("fought-over").await == Some(2) }).await;
-    assert_eq!(logged(&[&name, "succeeded again"]).len(), 1);
+    assert_eq!(logged(&[&name, "no longer fails"]).len(), 1);
     running.stop();
 }
 

@@ -271,7 +271,7 @@ async fn a_panic_is_contained_counted_and_retried(peer: &Peer) {
     assert_eq!(running.figure(&format!("workqueue_retries_total{{name=\"{name}\"")), 3.0);
     // Once when it begins, once when it is over.
     assert_eq!(logged(&[&name, "panicked: planted"]).len(), 1);
-    assert_eq!(logged(&[&name, "succeeded again"]).len(), 1);
+    assert_eq!(logged(&[&name, "no longer fails"]).len(), 1);
     running.stop();
 }
 

@@ -28,6 +28,8 @@ impl Kind {
 }
 
 pub const TOKEN: &str = "suite-admin-token";
+/// Of `suite-worker`, who may do what roles say.
+pub const WORKER: &str = "suite-worker-token";
 
 pub struct Peer {
     pub kind: Kind,
@@ -89,8 +91,9 @@ impl Peer {
             }
         };
         std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
-        std::fs::write(dir.join("tokens.csv"), format!("{TOKEN},suite-admin,suite-admin,\"system:masters\"\n"))
-            .map_err(|e| e.to_string())?;
+        let tokens =
+            format!("{TOKEN},suite-admin,suite-admin,\"system:masters\"\n{WORKER},suite-worker,suite-worker,workers\n");
+        std::fs::write(dir.join("tokens.csv"), tokens).map_err(|e| e.to_string())?;
         let port = free_port();
         let mut peer = Peer {
             kind,

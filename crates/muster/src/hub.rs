@@ -117,6 +117,7 @@ pub fn unknown(registry: &Registry, name: &str) -> Problem {
         format!("there is no reconciler {name}"),
         format!("there are {}", known.join(", ")),
     )
+    .next("choose one of these; `muster new reconciler NAME` starts a new one")
 }
 
 impl Run {

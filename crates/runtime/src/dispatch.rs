@@ -231,7 +231,7 @@ impl FailureLog {
 
     fn succeeded(&mut self, controller: &str, key: &Key) {
         if self.said.remove(key).is_some() {
-            tracing::info!(controller, %key, "the reconcile succeeded again");
+            tracing::info!(controller, %key, "the reconcile no longer fails");
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::{sync::watch, task::AbortHandle};
 
 pub use self::filter::Filter;
 pub(crate) use self::filter::Scope;
-use self::wire::{Arrived, Version};
+use self::wire::{Arrived, Kept, Version};
 use crate::{Key, Metrics, Object};
 
 /// Objects from memory; possibly a little behind the server.
@@ -33,7 +33,7 @@ impl<K> Clone for Cache<K> {
 }
 
 impl<K: Object> Cache<K> {
-    /// The object, if it is there and can be read.
+    /// The object, if it is there and can be read. Memory keeps texts: each call makes the value anew.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         match self.look(key) {
             Look::Object(object) => Some(object),
@@ -43,7 +43,7 @@ impl<K: Object> Cache<K> {
 
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.parts.iter().flat_map(|part| part.read(|objects| objects.values().cloned().collect::<Vec<_>>())).collect()
+        self.keys().iter().filter_map(|key| self.get(key)).collect()
     }
 
     /// The keys of all objects, in no order.
@@ -117,15 +117,15 @@ impl Drop for Subscription {
 
 /// One watch and what it brought.
 pub(crate) struct Informer<K> {
-    contents: RwLock<Contents<K>>,
+    contents: RwLock<Contents>,
     handlers: Mutex<Handlers<K>>,
     synced: watch::Sender<bool>,
     /// The task that reads; it holds us weakly and ends with us.
     task: Mutex<Option<AbortHandle>>,
 }
 
-struct Contents<K> {
-    objects: HashMap<Key, Arc<K>>,
+struct Contents {
+    objects: HashMap<Key, Kept>,
     unreadable: HashMap<Key, (Version, Arc<str>)>,
 }
 
@@ -160,14 +160,17 @@ impl<K: Object> Informer<K> {
         informer
     }
 
-    fn read<T>(&self, read: impl FnOnce(&HashMap<Key, Arc<K>>) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(&HashMap<Key, Kept>) -> T) -> T {
         read(&self.contents.read().unwrap_or_else(PoisonError::into_inner).objects)
     }
 
     fn look(&self, key: &Key) -> Look<K> {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
         match (contents.objects.get(key), contents.unreadable.get(key)) {
-            (Some(object), _) => Look::Object(object.clone()),
+            (Some(kept), _) => match kept.read() {
+                Ok(object) => Look::Object(object),
+                Err(why) => Look::Unreadable(why.to_string().into()),
+            },
             (None, Some((_, why))) => Look::Unreadable(why.clone()),
             (None, None) => Look::Absent,
         }
@@ -184,13 +187,17 @@ impl<K: Object> Informer<K> {
         // Held throughout, so that a new subscriber sees every object exactly once: now, or as a change.
         let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         match arrived {
-            Arrived::Object(key, object) => {
+            Arrived::Object(key, object, kept) => {
                 let new = Arc::new(*object);
                 let old = {
                     let mut contents = self.contents.write().unwrap_or_else(PoisonError::into_inner);
+                    if contents.objects.get(&key) == Some(&kept) {
+                        return None;
+                    }
                     contents.unreadable.remove(&key);
-                    contents.objects.insert(key.clone(), new.clone())
+                    contents.objects.insert(key.clone(), kept)
                 };
+                let old: Option<Arc<K>> = old.and_then(|old| old.read().ok());
                 let same = old.as_ref().is_some_and(|old| old.meta().resource_version == new.meta().resource_version);
                 if !same {
                     handlers.tell(&Change { key: &key, old: old.as_ref(), new: Some(&new), listed });
@@ -207,6 +214,7 @@ impl<K: Object> Informer<K> {
                 if known.is_some_and(|(before, _)| before == version) {
                     return None;
                 }
+                let old = old.and_then(|old| old.read().ok());
                 handlers.tell(&Change { key: &key, old: old.as_ref(), new: None, listed });
                 Some(Unread { key, version, why })
             }
@@ -221,6 +229,7 @@ impl<K: Object> Informer<K> {
             (contents.objects.remove(key), contents.unreadable.remove(key))
         };
         if old.is_some() || unreadable.is_some() {
+            let old = old.and_then(|old| old.read().ok());
             handlers.tell(&Change { key, old: old.as_ref(), new: None, listed: false });
         }
     }

@@ -211,7 +211,7 @@ impl<K: Object> Reader<K> {
             if !read? {
                 return Ok(Ok(()));
             }
-            let event = wire::event::<K>(&mut line)?;
+            let event = wire::event::<K>(&line)?;
             // A single large object must not keep its room for ever.
             line.shrink_to(64 << 10);
             let Some(informer) = self.informer.upgrade() else { return Ok(Err(Unwanted)) };
@@ -247,7 +247,7 @@ impl<K: Object> Reader<K> {
     }
 
     fn take_in(&self, informer: &Informer<K>, arrived: Arrived<K>, stale: &mut HashSet<crate::Key>) {
-        let (Arrived::Object(key, _) | Arrived::Unreadable(key, ..)) = &arrived;
+        let (Arrived::Object(key, ..) | Arrived::Unreadable(key, ..)) = &arrived;
         stale.remove(key);
         // What comes again after an outage and is not what we had, was changed meanwhile.
         let listed = !*informer.synced.borrow();

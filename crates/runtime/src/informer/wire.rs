@@ -13,9 +13,23 @@ pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// An object as it arrived.
 pub(crate) enum Arrived<K> {
-    Object(Key, Box<K>),
+    Object(Key, Box<K>, Kept),
     /// It exists, but is not what its kind says.
     Unreadable(Key, Version, String),
+}
+
+/// An object as memory keeps it: its text without `managedFields`, half as large as the typed value or less.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Kept(Box<[u8]>);
+
+impl Kept {
+    /// The typed value, made anew. It was readable when it arrived.
+    pub(crate) fn read<K: DeserializeOwned + Resource>(&self) -> Result<Arc<K>, serde_json::Error> {
+        let mut object: K = serde_json::from_slice(&self.0)?;
+        // Where the server wrote them in a way of its own, they were not cut.
+        object.meta_mut().managed_fields = None;
+        Ok(Arc::new(object))
+    }
 }
 
 /// A `resourceVersion`.
@@ -90,9 +104,8 @@ pub(crate) struct Garbled {
     why: serde_json::Error,
 }
 
-/// Reads one line of a watch. `line` is scribbled over.
-pub(crate) fn event<K: DeserializeOwned + Resource<DynamicType = ()>>(line: &mut [u8]) -> Result<Event<K>, Garbled> {
-    blank_managed_fields(line);
+/// Reads one line of a watch.
+pub(crate) fn event<K: DeserializeOwned + Resource<DynamicType = ()>>(line: &[u8]) -> Result<Event<K>, Garbled> {
     let garbled = |why| Garbled { what: "watch event", why };
     let raw: RawEvent<'_> = serde_json::from_slice(line).map_err(garbled)?;
     match raw.r#type {
@@ -143,14 +156,14 @@ fn arrived<K>(raw: &RawValue) -> Result<(Arrived<K>, Version), serde_json::Error
 where
     K: DeserializeOwned + Resource<DynamicType = ()>,
 {
-    match serde_json::from_str::<K>(raw.get()) {
+    let kept = without_owners(raw.get());
+    match serde_json::from_slice::<K>(&kept) {
         Ok(mut object) => {
             let key = Key::of(&object);
             let meta = object.meta_mut();
-            // Nobody reconciles by who owns a field, and it is often half of the object.
             meta.managed_fields = None;
             let version = meta.resource_version.as_deref().unwrap_or_default().into();
-            Ok((Arrived::Object(key, Box::new(object)), version))
+            Ok((Arrived::Object(key, Box::new(object), Kept(kept)), version))
         }
         Err(why) => {
             let head: Head = serde_json::from_str(raw.get())?;
@@ -160,21 +173,32 @@ where
     }
 }
 
-/// Writes spaces over the inside of `metadata.managedFields`, which is cheaper than reading it. Only the object's own
-/// is touched, and only if it is the first field of that name, which is how servers write it.
-fn blank_managed_fields(line: &mut [u8]) {
-    const NAME: &[u8] = b"\"managedFields\":[";
-    let Some(start) = memchr::memmem::find(line, NAME) else { return };
-    let start = start + NAME.len();
-    if !depth_is_metadata(&line[..start - NAME.len()]) {
-        return;
+/// The object without its `metadata.managedFields`: nobody reconciles by who owns a field, and it is often half of the object. Only the
+/// object's own are cut, and only if they are the first field of that name, which is how servers write it.
+fn without_owners(object: &str) -> Box<[u8]> {
+    let whole = object.as_bytes();
+    let Some((start, end)) = owners(whole) else { return whole.into() };
+    let (before, after) = (&whole[..start], &whole[end..]);
+    // One comma goes with the field.
+    match after.strip_prefix(b",") {
+        Some(after) => [before, after].concat().into(),
+        None => [before.strip_suffix(b",").unwrap_or(before), after].concat().into(),
     }
-    let Some(end) = closing_bracket(&line[start..]) else { return };
-    line[start..start + end].fill(b' ');
 }
 
-/// Whether the text before stands in `{"type":…,"object":{…"metadata":{…`: three braces open, the last by `"metadata":`.
-fn depth_is_metadata(before: &[u8]) -> bool {
+/// From where to where the field stands.
+fn owners(object: &[u8]) -> Option<(usize, usize)> {
+    const NAME: &[u8] = b"\"managedFields\":[";
+    let start = memchr::memmem::find(object, NAME)?;
+    if !is_in_metadata(&object[..start]) {
+        return None;
+    }
+    let inside = start + NAME.len();
+    Some((start, inside + closing_bracket(&object[inside..])? + 1))
+}
+
+/// Whether the text before stands in `{…"metadata":{…`: two braces open, the last by `"metadata":`.
+fn is_in_metadata(before: &[u8]) -> bool {
     let (mut depth, mut text, mut escaped) = (0u32, false, false);
     let mut opened = 0;
     for (at, byte) in before.iter().enumerate() {
@@ -185,7 +209,7 @@ fn depth_is_metadata(before: &[u8]) -> bool {
             _ if text => {}
             b'{' | b'[' => {
                 depth += 1;
-                if depth == 3 {
+                if depth == 2 {
                     opened = at;
                 }
             }
@@ -193,7 +217,7 @@ fn depth_is_metadata(before: &[u8]) -> bool {
             _ => {}
         }
     }
-    !text && depth == 3 && before[..opened].ends_with(b"\"metadata\":")
+    !text && depth == 2 && before[..opened].ends_with(b"\"metadata\":")
 }
 
 /// Where the bracket is that closes the list whose inside `rest` begins with.
@@ -225,28 +249,34 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Event<ConfigMap> {
-        event(&mut line.as_bytes().to_vec()).unwrap()
+        event(line.as_bytes()).unwrap()
     }
 
     #[test]
     fn an_object_arrives_without_its_owners() {
         let line = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","managedFields":[{"manager":"x]\"","fieldsV1":{"f:data":{}}}],"labels":{"l":"v"}},"data":{"k":"\"managedFields\":[1]"}}}"#;
-        let Event::Here(Arrived::Object(key, object), version) = read(line) else { panic!("not an object") };
+        let Event::Here(Arrived::Object(key, object, kept), version) = read(line) else { panic!("not an object") };
         assert_eq!((key.to_string().as_str(), &*version), ("n/a", "7"));
         assert_eq!(object.metadata.managed_fields, None);
-        assert_eq!(object.metadata.labels.unwrap()["l"], "v");
-        assert_eq!(object.data.unwrap()["k"], "\"managedFields\":[1]");
+        assert_eq!(object.metadata.labels.as_ref().unwrap()["l"], "v");
+        assert_eq!(object.data.as_ref().unwrap()["k"], "\"managedFields\":[1]");
+        assert_eq!(kept.0.len(), r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{"l":"v"}},"data":{"k":"\"managedFields\":[1]"}}"#.len());
+        assert_eq!(kept.read::<ConfigMap>().unwrap().data, object.data);
     }
 
     #[test]
     fn a_field_of_that_name_elsewhere_is_left_alone() {
-        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"managedFields":[1,2]}}}"#.to_vec();
-        let mut same = line.clone();
-        blank_managed_fields(&mut same);
-        assert_eq!(same, line);
-        let mut cut = br#"{"type":"ADDED","object":{"metadata":{"managedFields":[{"#.to_vec();
-        blank_managed_fields(&mut cut);
-        assert!(cut.ends_with(b"[{"));
+        let cut = |object: &str| String::from_utf8(without_owners(object).into()).unwrap();
+        for same in [
+            r#"{"metadata":{"name":"a"},"spec":{"managedFields":[1,2]}}"#,
+            r#"{"spec":{"metadata":{"managedFields":[1,2]}}}"#,
+            r#"{"metadata":{"managedFields":[{"#,
+        ] {
+            assert_eq!(cut(same), same);
+        }
+        assert_eq!(cut(r#"{"metadata":{"managedFields":[{}]}}"#), r#"{"metadata":{}}"#);
+        assert_eq!(cut(r#"{"metadata":{"name":"a","managedFields":[]}}"#), r#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(cut(r#"{"metadata":{"managedFields":[],"name":"a"}}"#), r#"{"metadata":{"name":"a"}}"#);
     }
 
     #[test]
@@ -267,7 +297,7 @@ mod tests {
         assert!(matches!(read(error), Event::Failed { code: 410, .. }));
         let gone = r#"{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"3"},"data":{"k":5}}}"#;
         assert!(matches!(read(gone), Event::Gone(key, _) if key.to_string() == "a"));
-        assert!(event::<ConfigMap>(&mut b"<html>".to_vec()).is_err());
+        assert!(event::<ConfigMap>(b"<html>").is_err());
     }
 
     #[test]
