@@ -30,13 +30,18 @@ struct Quiet {
 }
 
 impl Quiet {
-    fn put(&self, Write { key, expect, change }: Write) -> Result<Written> {
+    fn put(&self, Write { key, expect, change, guard }: Write) -> Result<Written> {
         if let Change::Put { value, .. } = &change
             && value.len() > MAX_VALUE
         {
             return Err(Error::TooLarge { size: value.len(), limit: MAX_VALUE });
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guard) = guard
+            && self.tree.get(&guard.key).is_none_or(|entry| entry.revision != guard.revision)
+        {
+            return Err(Error::Overtaken);
+        }
         let current = self.tree.get(&key);
         let absent_delete = matches!(change, Change::Delete) && current.is_none();
         if absent_delete || !expect.holds(current.as_ref().map(|entry| entry.revision)) {
