@@ -29,10 +29,12 @@ fn main() {
     println!("cargo::rerun-if-env-changed=MUSTER_CONSOLE_DIST");
     let dist = env::var_os("MUSTER_CONSOLE_DIST").map_or_else(|| home.join("../../console/dist"), PathBuf::from);
     let mut files = BTreeMap::new();
-    // A path that is missing would make every build begin here: `make console` touches this file instead.
     if dist.join("index.html").is_file() {
         println!("cargo::rerun-if-changed={}", dist.display());
         collect(&dist, "", &mut files);
+    } else if let Some(console) = dist.parent().filter(|console| console.is_dir()) {
+        // To see it come. A path that does not exist would make every build begin here.
+        println!("cargo::rerun-if-changed={}", console.display());
     }
     files.entry("/index.html".to_owned()).or_insert_with(|| ABSENT.as_bytes().to_vec());
     let mut table = format!("static FILES: [File; {}] = [\n", files.len());

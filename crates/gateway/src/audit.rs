@@ -4,16 +4,20 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use crate::access::{Discover, Gatekeeper, Target};
+use crate::caller::Caller;
 use crate::options::Limits;
 use crate::problem::Problem;
-use crate::visit::{Answered, Room, Visit, json};
+use crate::visit::{Answered, Notice, Notices, Room, Visit, json};
 
 const PATH: &str = "/wapi/v1/audit";
 const RIGHT: &str = "/audit";
@@ -23,6 +27,8 @@ const PIECE: u64 = 256 << 10;
 const LONGEST_LINE: usize = 64 << 10;
 /// Rotated files beside the log: `audit.log.1` is the newest.
 const ROTATED: u32 = 20;
+/// How often somebody who listens is told that the log has grown.
+const LOOK: Duration = Duration::from_secs(2);
 /// Questions at once: each keeps a core busy for a moment.
 static AT_ONCE: Semaphore = Semaphore::const_new(2);
 
@@ -88,12 +94,32 @@ impl Question {
 }
 
 impl Audit {
+    /// The log, if the caller may read it.
+    async fn file(&self, caller: Caller) -> Result<PathBuf, Problem> {
+        self.gatekeeper.clone().authorize::<Discover>(caller, Target::Document(RIGHT.into())).await?;
+        self.file.clone().ok_or_else(|| {
+            Problem::not_found("there is no audit log here: the API is another process, or its log is off")
+        })
+    }
+
+    async fn notices(&self, caller: Caller) -> Result<Notices, Problem> {
+        let file = self.file(caller).await?;
+        let size = tokio::fs::metadata(&file).await.map_or(0, |about| about.len());
+        Ok(stream::unfold((file, size), |(file, size)| async move {
+            loop {
+                sleep(LOOK).await;
+                let now = tokio::fs::metadata(&file).await.map_or(0, |about| about.len());
+                if now != size {
+                    return Some((Notice::Changed, (file, now)));
+                }
+            }
+        })
+        .boxed())
+    }
+
     async fn list(&self, visit: Visit) -> Answered {
         let question = Question::parse(&visit.query, &self.limits)?;
-        self.gatekeeper.clone().authorize::<Discover>(visit.caller, Target::Document(RIGHT.into())).await?;
-        let file = self.file.clone().ok_or_else(|| {
-            Problem::not_found("there is no audit log here: the API is another process, or its log is off")
-        })?;
+        let file = self.file(visit.caller).await?;
         let _turn = AT_ONCE.acquire().await.map_err(|_| Problem::unavailable("the server is stopping"))?;
         let found = tokio::task::spawn_blocking(move || look(&file, &question)).await;
         let failed =
@@ -118,6 +144,10 @@ impl Room for Audit {
             }
             self.list(visit).await
         })
+    }
+
+    fn follow(self: Arc<Self>, caller: Caller, _: String, _: String) -> BoxFuture<'static, Result<Notices, Problem>> {
+        Box::pin(async move { self.notices(caller).await })
     }
 }
 

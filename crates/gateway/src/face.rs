@@ -127,18 +127,13 @@ impl Face {
         );
         let console = match self.console {
             false => None,
-            true => Some(self.make_console(&gatekeeper, &apiext, &stop).await?),
+            true => Some(self.make_console(&gatekeeper, &apiext).await?),
         };
         let site = Site::new(self.options, pace, gatekeeper, apiext, console, stop);
         Ok(Listening { bound, site: Arc::new(site) })
     }
 
-    async fn make_console(
-        &self,
-        gatekeeper: &Arc<Gatekeeper>,
-        apiext: &Arc<App>,
-        stop: &CancellationToken,
-    ) -> Result<Console, ServeError> {
+    async fn make_console(&self, gatekeeper: &Arc<Gatekeeper>, apiext: &Arc<App>) -> Result<Console, ServeError> {
         let failed = |why: crate::Problem| ServeError::Users(why.message);
         let sessions = Sessions::new(self.upstream.own().clone(), self.policy.clone()).map_err(failed)?;
         match timeout(PREPARE, sessions.prepare()).await {
@@ -165,7 +160,6 @@ impl Face {
             rooms.push(Members::new(fleet, gatekeeper, apiext.clone(), actions, limits, seats.clone(), namespace));
         }
         rooms.push(Arc::new(Stream::new(rooms.clone(), gatekeeper.clone())));
-        let _ = stop;
         Ok(Console { sessions, rooms, seats })
     }
 }

@@ -1,17 +1,15 @@
 //! The listener: TLS or loopback plain HTTP, HTTP/1.1 and HTTP/2, every connection bounded in size, time and number.
 
+mod sent;
 mod slow;
 mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -26,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::Connection;
 use crate::options::{Limits, Options};
 use crate::site::Site;
-use crate::visit::{Body, BoxError};
+use sent::{Counted, SentBody};
 use slow::Impatient;
 use tls::Identity;
 
@@ -100,7 +98,9 @@ impl Bound {
                 "requests still ran at the deadline; their connections are cut"
             );
             shared.cut.cancel();
-            let _ = timeout(Duration::from_secs(2), shared.tasks.wait()).await;
+            shared.site.cut();
+            let ending = async { tokio::join!(shared.tasks.wait(), shared.site.ended()) };
+            let _ = timeout(Duration::from_secs(2), ending).await;
         }
     }
 }
@@ -162,13 +162,13 @@ impl Shared {
 
     async fn requests(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, connection: Connection) {
         let under_way = Arc::new(AtomicUsize::new(0));
-        let (site, busy, about) = (self.site.clone(), under_way.clone(), connection.clone());
+        let (site, busy, about, stop) = (self.site.clone(), under_way.clone(), connection.clone(), self.stop.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (site, connection) = (site.clone(), about.clone());
+            let (site, connection, stop) = (site.clone(), about.clone(), stop.clone());
             let counted = Counted::new(&busy);
             async move {
                 let response = site.answer(connection, request).await;
-                Ok::<_, Infallible>(response.map(|body| CountedBody { body, _counted: counted }))
+                Ok::<_, Infallible>(response.map(|body| SentBody::new(body, counted, stop)))
             }
         });
         let limits = &self.limits;
@@ -214,47 +214,5 @@ impl Shared {
                 }
             }
         }
-    }
-}
-
-/// A body that counts as under way until it is sent: a log that is followed keeps its connection.
-struct CountedBody {
-    body: Body,
-    _counted: Counted,
-}
-
-impl http_body::Body for CountedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// One request under way.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Relaxed);
-        Self(count.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
     }
 }

@@ -58,7 +58,10 @@ pub(crate) struct Site {
     introducing: Arc<Seats>,
     /// What outlives the connection's own task: open sockets, the users' watch.
     tasks: TaskTracker,
+    /// Finish what you have.
     stop: CancellationToken,
+    /// Finish now.
+    cut: CancellationToken,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +80,17 @@ impl Site {
         stop: CancellationToken,
     ) -> Self {
         let introducing = Seats::new(INTRODUCING, INTRODUCING_EACH);
-        Self { options, pace, gatekeeper, apiext, console, introducing, tasks: TaskTracker::new(), stop }
+        Self {
+            options,
+            pace,
+            gatekeeper,
+            apiext,
+            console,
+            introducing,
+            tasks: TaskTracker::new(),
+            stop,
+            cut: CancellationToken::new(),
+        }
     }
 
     pub(crate) fn console(&self) -> Option<&Console> {
@@ -96,6 +109,11 @@ impl Site {
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
+    }
+
+    /// What has not ended by now is not waited for.
+    pub(crate) fn cut(&self) {
+        self.cut.cancel();
     }
 
     /// After `stop`: everything has ended.
@@ -133,7 +151,7 @@ impl Site {
         let headers = response.headers_mut();
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert(REQUEST_ID, id);
@@ -194,6 +212,10 @@ impl Site {
         parts: Parts,
         body: Body,
     ) -> Answered {
+        if caller.signed_in().is_some() {
+            // Whoever has logged in is no stranger, even before the API was asked.
+            self.pace.recognise(caller.key);
+        }
         let _place = self.pace.enter(caller.key, connection.address)?;
         room.answer(Visit::new(caller, parts.method, &parts.uri, parts.headers, body)).await
     }
@@ -218,16 +240,22 @@ impl Site {
                 self.gatekeeper.recognise(&caller).await?;
                 Some(caller)
             }
-            false => None,
+            false => {
+                drop(self.pace.enter(key(&[b"nobody"]), connection.address)?);
+                None
+            }
         };
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or_else(|| Problem::bad_request("this connection cannot become a WebSocket"))?;
         let seat = self.introducing.take(key(&[b"address", connection.address.to_string().as_bytes()]))?;
         let site = self.clone();
         self.tasks.spawn(async move {
-            let Ok(Ok(io)) = timeout(INTRODUCTION, upgrade).await else { return };
-            let socket = Socket::new(TokioIo::new(io), site.stop.clone()).await;
-            site.talk(room, known, parts, socket, seat).await;
+            let talk = async {
+                let Ok(Ok(io)) = timeout(INTRODUCTION, upgrade).await else { return };
+                let socket = Socket::new(TokioIo::new(io), site.stop.clone()).await;
+                site.talk(room, known, parts, socket, seat).await;
+            };
+            site.cut.run_until_cancelled(talk).await;
         });
         Ok(response)
     }

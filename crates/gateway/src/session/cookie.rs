@@ -48,6 +48,23 @@ pub(crate) fn clear(tls: bool) -> Option<HeaderValue> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_else_is_in_the_header_the_value_is_found_or_nothing(
+            before in "[ -:<-~]{0,30}", value in "[A-Za-z0-9_-]{1,64}", after in "[ -:<-~]{0,30}",
+        ) {
+            prop_assume!(!before.contains("muster_session") && !after.contains("muster_session"));
+            let found = headers(&[&format!("{before};muster_session={value};{after}")]);
+            prop_assert_eq!(find(&found, false), Some(value.as_str()));
+        }
+
+        #[test]
+        fn no_header_makes_the_reader_panic(text in "[ -~]{0,80}") {
+            let _ = find(&headers(&[&text]), false);
+        }
+    }
 
     fn headers(cookies: &[&str]) -> HeaderMap {
         cookies.iter().map(|value| (COOKIE, HeaderValue::from_str(value).unwrap())).collect()

@@ -145,15 +145,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_known_hash_is_recognised() {
-        // RFC 7914, section 11: PBKDF2-HMAC-SHA256 of "passwd" with salt "salt" is too short a salt for us; one of our own length.
-        let derived = {
-            let mut out = [0; LENGTH];
-            pbkdf2::derive(PBKDF2_HMAC_SHA256, NonZeroU32::new(1).unwrap(), b"salt", b"passwd", &mut out);
-            out
-        };
-        let expected = [0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f, 0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05];
-        assert_eq!(derived[..16], expected);
+    async fn a_hash_made_by_another_tool_is_recognised() {
+        // By the recipe of docs/sessions.md, with ten rounds and a salt of zeros.
+        let text = "pbkdf2-sha256$10$AAAAAAAAAAAAAAAAAAAAAA$9SWleKFvoz90DEeKS7UESclz6baV+Wux/pxXX0RHM9k";
+        let hash = Hash::parse(text).unwrap();
+        assert_eq!(hash.text(), text);
+        assert!(Hasher::new(1).check(Some(&hash), &Secret::new("correct horse")).await.unwrap());
     }
 
     #[tokio::test]

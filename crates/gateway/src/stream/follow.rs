@@ -24,21 +24,23 @@ const UNDECIDED: Duration = Duration::from_secs(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: String,
+    /// Of the subscription, among all of the tab.
+    pub(crate) number: u64,
     word: &'static str,
     message: Option<String>,
 }
 
 impl Event {
-    fn changed(id: &str) -> Self {
-        Self { id: id.to_owned(), word: "changed", message: None }
+    fn changed(id: &str, number: u64) -> Self {
+        Self { id: id.to_owned(), number, word: "changed", message: None }
     }
 
-    pub(crate) fn denied(id: &str, why: &str) -> Self {
-        Self { id: id.to_owned(), word: "denied", message: Some(why.to_owned()) }
+    pub(crate) fn denied(id: &str, number: u64, why: &str) -> Self {
+        Self { id: id.to_owned(), number, word: "denied", message: Some(why.to_owned()) }
     }
 
-    pub(crate) fn gone(id: &str, why: &str) -> Self {
-        Self { id: id.to_owned(), word: "gone", message: Some(why.to_owned()) }
+    pub(crate) fn gone(id: &str, number: u64, why: &str) -> Self {
+        Self { id: id.to_owned(), number, word: "gone", message: Some(why.to_owned()) }
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -54,14 +56,15 @@ pub(crate) struct Follow {
     pub(crate) room: Arc<dyn Room>,
     pub(crate) caller: Caller,
     pub(crate) id: String,
+    pub(crate) number: u64,
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) events: mpsc::Sender<Event>,
 }
 
 impl Follow {
-    /// Until the right is gone or nobody listens; gives back the id.
-    pub(crate) async fn run(self) -> String {
+    /// Until the right is gone or nobody listens; gives back its number.
+    pub(crate) async fn run(self) -> u64 {
         let mut notices: Option<Notices> = None;
         // When the right was last proved, when it is asked for next, when the last notice went.
         let (mut proved, mut again) = (Instant::now(), Instant::now());
@@ -92,8 +95,8 @@ impl Follow {
                     }
                     Err(problem) => {
                         let word = if matches!(problem.code, 404 | 410) { Event::gone } else { Event::denied };
-                        let _ = self.events.send(word(&self.id, &problem.message)).await;
-                        return self.id;
+                        let _ = self.events.send(word(&self.id, self.number, &problem.message)).await;
+                        return self.number;
                     }
                 },
             };
@@ -106,8 +109,8 @@ impl Follow {
             // What came meanwhile is the same news.
             drain(&mut notices);
             said = Some(Instant::now());
-            if self.events.send(Event::changed(&self.id)).await.is_err() {
-                return self.id;
+            if self.events.send(Event::changed(&self.id, self.number)).await.is_err() {
+                return self.number;
             }
         }
     }

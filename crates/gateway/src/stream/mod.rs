@@ -94,8 +94,10 @@ impl Room for Stream {
 struct Talk<'a> {
     rooms: &'a [Arc<dyn Room>],
     caller: Caller,
-    subscriptions: HashMap<String, AbortHandle>,
-    tasks: JoinSet<String>,
+    subscriptions: HashMap<String, (u64, AbortHandle)>,
+    /// How many subscriptions there were: an id can be used again, and what the one before said must not be taken for its own.
+    numbers: u64,
+    tasks: JoinSet<u64>,
     events: mpsc::Sender<Event>,
     queue: mpsc::Receiver<Event>,
     /// Subscriptions begun in the period that began then.
@@ -106,7 +108,7 @@ impl<'a> Talk<'a> {
     fn new(rooms: &'a [Arc<dyn Room>], caller: Caller) -> Self {
         let (events, queue) = mpsc::channel(QUEUE);
         let begun = (0, Instant::now());
-        Self { rooms, caller, subscriptions: HashMap::new(), tasks: JoinSet::new(), events, queue, begun }
+        Self { rooms, caller, subscriptions: HashMap::new(), numbers: 0, tasks: JoinSet::new(), events, queue, begun }
     }
 
     /// Until the tab goes (`None`) or breaks the rules.
@@ -124,18 +126,18 @@ impl<'a> Talk<'a> {
                     },
                     Some(Message::Binary(_)) => return Some(Problem::bad_request("only text frames are read here")),
                 },
-                Some(event) = self.queue.recv() => match self.is_live(&event.id) {
+                Some(event) = self.queue.recv() => match self.is_live(&event) {
                     // It was said before the tab took the subscription back.
                     false => Ok(()),
                     true => say(socket, &event).await,
                 },
                 Some(ended) = self.tasks.join_next() => {
-                    if let Ok(id) = ended && self.subscriptions.get(&id).is_some_and(AbortHandle::is_finished) {
-                        // Its last word may still be in the queue; the id is free when that was said.
-                        self.flush(socket).await.ok();
-                        self.subscriptions.remove(&id);
+                    // Its last word may still be in the queue; the id is free when that was said.
+                    let said = self.flush(socket).await;
+                    if let Ok(ended) = ended {
+                        self.subscriptions.retain(|_, (number, _)| *number != ended);
                     }
-                    Ok(())
+                    said
                 }
                 _ = ping.tick() => socket.send(Message::Text(json!({"event": "ping"}).to_string())).await,
             };
@@ -145,13 +147,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn is_live(&self, id: &str) -> bool {
-        self.subscriptions.contains_key(id)
+    fn is_live(&self, event: &Event) -> bool {
+        self.subscriptions.get(&event.id).is_some_and(|(number, _)| *number == event.number)
     }
 
     async fn flush(&mut self, socket: &mut Socket) -> Result<(), Gone> {
         while let Ok(event) = self.queue.try_recv() {
-            if self.is_live(&event.id) {
+            if self.is_live(&event) {
                 say(socket, &event).await?;
             }
         }
@@ -166,9 +168,7 @@ impl<'a> Talk<'a> {
         let Subscribe { id, path } = match said {
             Said::Subscribe(subscribe) => subscribe,
             Said::Unsubscribe(id) => {
-                if let Some(task) = self.subscriptions.remove(&id) {
-                    task.abort();
-                }
+                self.end(&id);
                 return Ok(None);
             }
         };
@@ -183,28 +183,34 @@ impl<'a> Talk<'a> {
         if self.begun.0 > OFTEN {
             return Err(Problem::too_many("too many subscriptions in too short a time"));
         }
-        if let Some(before) = self.subscriptions.remove(&id) {
-            before.abort();
-        }
+        self.end(&id);
         if self.subscriptions.len() >= MOST {
             let why = format!("a tab has at most {MOST} subscriptions; take some back first");
-            return Ok(Some(Event::denied(&id, &why)));
+            return Ok(Some(Event::denied(&id, 0, &why)));
         }
         let (path, query) = path.split_once('?').unwrap_or((&path, ""));
         let Some(room) = self.rooms.iter().find(|room| room.owns(path)) else {
-            return Ok(Some(Event::gone(&id, "there is nothing at this path")));
+            return Ok(Some(Event::gone(&id, 0, "there is nothing at this path")));
         };
+        self.numbers += 1;
         let follow = Follow {
             room: room.clone(),
             caller: self.caller.clone(),
             id: id.clone(),
+            number: self.numbers,
             path: path.to_owned(),
             query: query.to_owned(),
             events: self.events.clone(),
         };
         let task = self.tasks.spawn(follow.run());
-        self.subscriptions.insert(id, task);
+        self.subscriptions.insert(id, (self.numbers, task));
         Ok(None)
+    }
+
+    fn end(&mut self, id: &str) {
+        if let Some((_, task)) = self.subscriptions.remove(id) {
+            task.abort();
+        }
     }
 }
 

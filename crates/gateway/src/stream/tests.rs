@@ -186,3 +186,22 @@ async fn subscriptions_are_bounded_and_nonsense_ends_the_talk() {
         assert_eq!(tab.hear(1).await, Some(json!(4429)));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_id_used_again_does_not_hear_what_was_said_to_the_one_before() {
+    let room = Arc::new(Fake::default());
+    let rooms: Vec<Arc<dyn Room>> = vec![room.clone()];
+    let mut talk = Talk::new(&rooms, Caller::for_tests("t"));
+    room.refusal.store(403, Relaxed);
+    assert_eq!(talk.hear(&subscribe("a").to_string()).unwrap(), None);
+    // Its denial is in the queue when the tab, unaware, says it again.
+    sleep(Duration::from_secs(1)).await;
+    room.refusal.store(0, Relaxed);
+    assert_eq!(talk.hear(&subscribe("a").to_string()).unwrap(), None);
+    let denial = talk.queue.recv().await.unwrap();
+    assert!(denial.to_json()["event"] == "denied" && !talk.is_live(&denial));
+    sleep(Duration::from_secs(1)).await;
+    room.change();
+    let change = talk.queue.recv().await.unwrap();
+    assert!(change.to_json()["event"] == "changed" && talk.is_live(&change));
+}

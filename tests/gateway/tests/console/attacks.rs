@@ -260,7 +260,7 @@ async fn pages_run_only_what_is_ours(peer: &Peer) {
         assert!(!scripts.contains("unsafe"), "{policy}");
         assert_eq!(page.header("x-frame-options"), "DENY");
         assert_eq!(page.header("x-content-type-options"), "nosniff");
-        assert_eq!(page.header("referrer-policy"), "no-referrer");
+        assert_eq!(page.header("referrer-policy"), "same-origin");
         assert_eq!(page.header("set-cookie"), "");
     }
     // Whatever is put into a request does not come back as a page.
