@@ -21,9 +21,10 @@ lint: toolchain
 	cargo deny --offline check bans licenses sources
 
 bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
-	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles
+	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles -p muster-bench-fleet
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 	MUSTER_BIN=target/release/muster target/release/muster-bench-reconciles $(FLAGS)
+	target/release/muster-bench-fleet $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis from Debian
 	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli >/dev/null
