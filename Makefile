@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO_DENY := 0.20.2
 
-.PHONY: run test lint bench peers facts fuzz
+.PHONY: run test lint bench peers facts fuzz console
 
 run: toolchain ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
 	cargo run --release -p muster -- up --demo
@@ -19,6 +19,12 @@ lint: toolchain
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny@$(CARGO_DENY)
 	cargo fetch --locked --quiet
 	cargo deny --offline check bans licenses sources
+
+console: ## the web console: checked, tested and built into console/dist, which the binary embeds
+	@node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' \
+	  || { echo "the console needs Node 20.19 or newer"; exit 1; }
+	cd console && { cmp -s package-lock.json node_modules/.muster-lock || { npm ci --no-fund --no-audit && cp package-lock.json node_modules/.muster-lock; }; }
+	cd console && npm run --silent check && npm run --silent test && npm run --silent build
 
 bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
 	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles -p muster-bench-fleet
