@@ -5,8 +5,8 @@ CARGO_DENY := 0.20.2
 
 .PHONY: run test lint bench peers facts fuzz
 
-run: toolchain ## start the API server on https://127.0.0.1:6443 and http://127.0.0.1:6080, data in ./data
-	cargo run --release -p muster -- apiserver --data-dir data --authn-allow-localhost
+run: toolchain ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
+	cargo run --release -p muster -- up --demo
 
 test: lint peers ## everything CI runs
 	cargo build -p muster
