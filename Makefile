@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO_DENY := 0.20.2
 
-.PHONY: run test lint bench peers facts fuzz
+.PHONY: run test e2e lint bench peers facts fuzz
 
 run: toolchain ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
 	cargo run --release -p muster -- up --demo
@@ -12,6 +12,11 @@ test: lint peers ## everything CI runs
 	cargo build -p muster
 	cargo test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ {for (i = 2; i <= NF; i++) if ($$i ~ /^passed/) n += $$(i-1)} END {print n " passed, 0 failed"}' target/test.log
+
+e2e: toolchain ## three real control planes as members of one `muster up`; their peers take minutes to build, once
+	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok helm3 helm4 >/dev/null
+	cargo build -p muster
+	MUSTER_E2E=1 cargo test -p muster-tests-real
 
 lint: toolchain
 	cargo fmt --all --check
