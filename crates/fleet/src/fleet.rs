@@ -78,6 +78,11 @@ impl Fleet {
         self.0.changed.subscribe()
     }
 
+    /// The object that declares a member.
+    pub fn origin(&self, name: &str) -> Option<Origin> {
+        self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).origin(name).cloned()
+    }
+
     /// Objects that declare a member and cannot be used, with the reason.
     pub fn refusals(&self) -> Vec<(Origin, Refused)> {
         self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).refusals()

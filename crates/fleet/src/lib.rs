@@ -26,6 +26,7 @@ pub use member::{
     guard::{CallError, Limits},
     health::{Health, Observation, Pace, Rules, State, Transition},
 };
+pub use runtime::Key;
 pub use secret::Secret;
 pub use sources::{ALLOW, MEMBER, Origin, member_secret};
 pub use words::words;

@@ -189,6 +189,11 @@ impl Sources {
         self.all.get(name)?.values().find_map(|entry| entry.good.as_ref())
     }
 
+    /// The object that counts for that name.
+    pub(crate) fn origin(&self, name: &str) -> Option<&Origin> {
+        self.all.get(name)?.iter().find(|(_, entry)| entry.good.is_some()).map(|((origin, _), _)| origin)
+    }
+
     /// What could not be used, and why: for whoever wrote it.
     pub(crate) fn refusals(&self) -> Vec<(Origin, Refused)> {
         let mut refusals: BTreeMap<Origin, Refused> = BTreeMap::new();

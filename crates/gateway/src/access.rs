@@ -63,7 +63,24 @@ pub(crate) enum Target {
         namespace: Option<String>,
         name: Option<String>,
     },
+    /// Something on members. Made and asked by `members::reach` alone.
+    Member(OnMember),
 }
+
+/// Something on a member, as roles name it: resources of the group `members.muster.dev`, of which the object is the member.
+#[derive(Clone, Debug)]
+pub(crate) struct OnMember {
+    /// `pods`, `deployments.apps`; `clusters` is the member itself.
+    pub(crate) resource: String,
+    /// `log`, `exec`; empty for the resource itself.
+    pub(crate) subresource: &'static str,
+    /// On the member.
+    pub(crate) namespace: Option<String>,
+    /// All members when none is named.
+    pub(crate) member: Option<String>,
+}
+
+pub(crate) const MEMBERS: &str = "members.muster.dev";
 
 /// Kind, namespace and name.
 pub(crate) type Resource<'a> = (&'a Arc<Kind>, Option<&'a str>, Option<&'a str>);
@@ -86,7 +103,7 @@ impl<V: Verb> Authorized<V> {
     pub(crate) fn resource(&self) -> Result<Resource<'_>, Problem> {
         match &self.target {
             Target::Resource { kind, namespace, name } => Ok((kind, namespace.as_deref(), name.as_deref())),
-            Target::Document(_) => Err(Problem::not_found("this path names no resource")),
+            Target::Document(_) | Target::Member(_) => Err(Problem::not_found("this path names no resource")),
         }
     }
 
@@ -149,7 +166,7 @@ impl Gatekeeper {
     }
 
     /// Asks the API, as the caller, whether the caller may.
-    async fn review(&self, caller: &Caller, verb: &'static str, target: &Target) -> Result<bool, Problem> {
+    pub(crate) async fn review(&self, caller: &Caller, verb: &'static str, target: &Target) -> Result<bool, Problem> {
         let attributes = attributes(verb, target);
         let question = (caller.key, verb, attributes.to_string());
         let now = Instant::now();
@@ -188,10 +205,20 @@ fn attributes(verb: &str, target: &Target) -> Value {
             }
             json!({"resourceAttributes": attributes})
         }
+        Target::Member(OnMember { resource, subresource, namespace, member }) => {
+            let mut attributes = json!({"verb": verb, "group": MEMBERS, "version": "v1", "resource": resource});
+            let fields = [("namespace", namespace.as_deref()), ("name", member.as_deref())];
+            for (field, value) in fields.into_iter().chain([("subresource", Some(*subresource))]) {
+                if let Some(value) = value.filter(|value| !value.is_empty()) {
+                    attributes[field] = value.into();
+                }
+            }
+            json!({"resourceAttributes": attributes})
+        }
     }
 }
 
-fn refusal(verb: &str, target: &Target) -> Problem {
+pub(crate) fn refusal(verb: &str, target: &Target) -> Problem {
     let (kind, namespace) = match target {
         Target::Resource { kind, namespace, .. } => (kind, namespace),
         Target::Document(path) if matches!(&**path, "/apis" | "/openapi/v3") => {
@@ -201,6 +228,7 @@ fn refusal(verb: &str, target: &Target) -> Problem {
             let why = format!("you may not {verb} {path}; a ClusterRole with nonResourceURLs [{path}] allows it");
             return Problem::forbidden(why);
         }
+        Target::Member(on) => return on.refusal(verb),
     };
     let what = format!("{}.{}", kind.plural, kind.group_word());
     match namespace {
@@ -215,6 +243,26 @@ fn refusal(verb: &str, target: &Target) -> Problem {
             Problem::forbidden(why).with("path", path)
         }
         None => Problem::forbidden(format!("you may not {verb} {what}; ask for a cluster role")),
+    }
+}
+
+impl OnMember {
+    fn refusal(&self, verb: &str) -> Problem {
+        let what = match self.subresource {
+            "" => self.resource.clone(),
+            sub => format!("{}/{sub}", self.resource),
+        };
+        let place = match (&self.namespace, &self.member) {
+            (Some(namespace), Some(member)) => format!("in the namespace {namespace:?} of the cluster {member:?}"),
+            (Some(namespace), None) => format!("in the namespace {namespace:?} of any cluster"),
+            (None, Some(member)) => format!("in all namespaces of the cluster {member:?}"),
+            (None, None) => "in all namespaces of any cluster".to_owned(),
+        };
+        let why = format!(
+            "you may not {verb} {what} {place}; ask for a role with {verb} on {what} of the group {MEMBERS}{}",
+            if self.namespace.is_none() && self.resource != "clusters" { ", or name a namespace" } else { "" }
+        );
+        Problem::forbidden(why).with("verb", verb).with("resource", what)
     }
 }
 

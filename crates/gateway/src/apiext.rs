@@ -3,18 +3,19 @@
 pub(crate) mod actions;
 mod cache;
 pub(crate) mod catalog;
-mod field;
+pub(crate) mod columns;
+pub(crate) mod field;
 pub(crate) mod filter;
 mod handlers;
 mod input;
 mod labels;
 mod object;
 mod openapi;
-mod page;
-mod path;
-mod query;
+pub(crate) mod page;
+pub(crate) mod path;
+pub(crate) mod query;
 mod routes;
-mod row;
+pub(crate) mod row;
 mod scan;
 mod words;
 
@@ -46,7 +47,7 @@ const DIRECT_LISTS: usize = 4;
 pub(crate) struct App {
     options: Options,
     gatekeeper: Arc<Gatekeeper>,
-    catalog: Catalog,
+    pub(crate) catalog: Catalog,
     caches: Caches,
     actions: Actions,
     routes: Vec<Route>,

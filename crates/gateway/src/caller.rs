@@ -119,6 +119,11 @@ impl Caller {
         }
     }
 
+    /// The user's name, where the gateway itself knows it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.person().map(|person| person.user.as_str())
+    }
+
     /// Whom the gateway itself has recognised.
     fn person(&self) -> Option<&Person> {
         match &self.credentials {

@@ -16,6 +16,7 @@ use crate::audit::Audit;
 use crate::controllers::Controllers;
 use crate::hub::Hub;
 use crate::listen::{Bound, ServeError};
+use crate::members::Members;
 use crate::options::Options;
 use crate::pace::Pace;
 use crate::seats::Seats;
@@ -153,8 +154,10 @@ impl Face {
         let audit =
             Audit { file: self.audit.clone(), gatekeeper: gatekeeper.clone(), limits: self.options.limits.clone() };
         let mut rooms: Vec<Arc<dyn Room>> = vec![Arc::new(desk), Arc::new(hub), Arc::new(audit), apiext.clone()];
-        if let Some(_fleet) = &self.fleet {
-            // The members' room: `members::Members::new(fleet, gatekeeper, limits, seats, actions, stop)`.
+        if let Some(fleet) = &self.fleet {
+            let (fleet, gatekeeper, actions) = (fleet.clone(), gatekeeper.clone(), self.actions.clone());
+            let (limits, namespace) = (self.options.limits.clone(), self.policy.namespace.clone());
+            rooms.push(Members::new(fleet, gatekeeper, apiext.clone(), actions, limits, seats.clone(), namespace));
         }
         rooms.push(Arc::new(Stream::new(rooms.clone(), gatekeeper.clone())));
         Ok(Console { sessions, rooms, seats })

@@ -17,7 +17,7 @@ mod door;
 mod face;
 mod hub;
 mod listen;
-#[allow(dead_code, reason = "for the document of all routes")]
+mod members;
 mod operations;
 mod options;
 mod pace;

@@ -31,15 +31,8 @@ pub(super) async fn list(
     let (mut objects, mut size, mut limit) = (Vec::new(), 0, PAGE);
     let mut next: Option<String> = None;
     loop {
-        let mut query = form_urlencoded::Serializer::for_suffix(format!("{path}?"), path.len() + 1);
-        query.append_pair("limit", &limit.to_string());
-        if !selector.is_empty() {
-            query.append_pair("labelSelector", &selector);
-        }
-        if let Some(next) = &next {
-            query.append_pair("continue", next);
-        }
-        let request = Request::get(query.finish()).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let url = url(&path, limit, &selector, next.as_deref());
+        let request = Request::get(url).body(Vec::new()).map_err(kube::Error::HttpError)?;
         let body = match client.request_text(request).await {
             Err(error) if limit > 1 && is_too_large(&error) => {
                 limit = (limit / 4).max(1);
@@ -63,4 +56,16 @@ pub(super) async fn list(
             return Ok(objects);
         }
     }
+}
+
+fn url(path: &str, limit: usize, selector: &str, next: Option<&str>) -> String {
+    let mut query = form_urlencoded::Serializer::for_suffix(format!("{path}?"), path.len() + 1);
+    query.append_pair("limit", &limit.to_string());
+    if !selector.is_empty() {
+        query.append_pair("labelSelector", selector);
+    }
+    if let Some(next) = next {
+        query.append_pair("continue", next);
+    }
+    query.finish()
 }

@@ -11,7 +11,10 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Cache, Phase, Subject, store::compact};
-use crate::CallError;
+use crate::{
+    CallError,
+    words::{readable, words},
+};
 
 pub(super) const PAGE: usize = 500;
 /// The member ends a watch after this long,
@@ -63,6 +66,13 @@ enum Ended {
 }
 
 impl Ended {
+    fn words(&self) -> String {
+        match self {
+            Ended::Api(error) => words(error),
+            other => readable(&other.to_string()),
+        }
+    }
+
     fn is_gone(&self) -> bool {
         match self {
             Ended::Api(kube::Error::Api(status)) => status.code == 410,
@@ -118,6 +128,9 @@ impl Reader {
                 Err(ended) if ended.is_gone() => self.version = None,
                 Err(Ended::Api(error)) if self.page > 1 && is_too_large(&error) => self.page = (self.page / 4).max(1),
                 Err(ended) => {
+                    if let Some(cache) = self.cache.upgrade() {
+                        cache.troubled(Some(ended.words().into()));
+                    }
                     // Said once per outage: an unreachable member is in the log already.
                     if !std::mem::replace(&mut said, true) {
                         tracing::debug!(member = self.member, path = self.path, %ended, "cannot follow these objects; trying again");
@@ -164,7 +177,7 @@ impl Reader {
                 stale.iter().for_each(|key| cache.remove(key));
                 cache.phase.send_if_modified(|phase| {
                     let first = *phase == Phase::Reading;
-                    *phase = if first { Phase::Here(true) } else { *phase };
+                    *phase = if first { Phase::Here(None) } else { *phase };
                     first
                 });
                 return Ok(page.metadata.resource_version.unwrap_or_default());
@@ -180,7 +193,10 @@ impl Reader {
             query.append_pair("resourceVersion", self.version.as_deref().unwrap_or_default());
         })?;
         let mut lines = pin!(self.client.request_stream(request).await?);
-        self.cache.upgrade().ok_or(Ended::Over)?.fresh(true);
+        let cache = self.cache.upgrade().ok_or(Ended::Over)?;
+        cache.fresh(true);
+        cache.troubled(None);
+        drop(cache);
         let mut line = Vec::new();
         loop {
             line.clear();

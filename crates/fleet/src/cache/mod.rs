@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -139,8 +139,8 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Reading,
-    /// Everything is here; whether the member keeps us up to date at this moment.
-    Here(bool),
+    /// Everything is here; since when the member does not keep us up to date, if so.
+    Here(Option<Instant>),
     TooLarge,
 }
 
@@ -149,6 +149,10 @@ pub struct Cache {
     store: RwLock<Store>,
     phase: watch::Sender<Phase>,
     changes: broadcast::Sender<Change>,
+    /// Grows with every change.
+    version: AtomicU64,
+    /// Why the last try to follow it failed, until one works.
+    trouble: Mutex<Option<Arc<str>>>,
     /// What all caches of the member take.
     budget: Arc<Budget>,
     task: Mutex<Option<AbortHandle>>,
@@ -190,7 +194,29 @@ impl Cache {
 
     /// Whether the member keeps it up to date at this moment; otherwise it is what was known last.
     pub fn is_fresh(&self) -> bool {
-        *self.phase.borrow() == Phase::Here(true)
+        *self.phase.borrow() == Phase::Here(None)
+    }
+
+    /// Since when the member no longer keeps it up to date, if it does not.
+    pub fn stale_since(&self) -> Option<Instant> {
+        match *self.phase.borrow() {
+            Phase::Here(since) => since,
+            _ => None,
+        }
+    }
+
+    /// Why it cannot be followed at this moment, in words that can be shown; none while all is well.
+    pub fn trouble(&self) -> Option<Arc<str>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn troubled(&self, why: Option<Arc<str>>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Another number after every change: what was made of the objects under the same number still holds.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Every change from now on. Whoever falls behind is told so and reads again.
@@ -222,6 +248,7 @@ impl Cache {
         }
         let before = store.size();
         store.put(key.clone(), bytes.clone());
+        self.version.fetch_add(1, Ordering::Release);
         self.settle(before, store.size());
         if self.budget.used.load(Ordering::Relaxed) > self.budget.most {
             let before = store.size();
@@ -241,6 +268,7 @@ impl Cache {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         let before = store.size();
         if store.remove(key) {
+            self.version.fetch_add(1, Ordering::Release);
             self.settle(before, store.size());
             drop(store);
             let _ = self.changes.send(Change { key: key.clone(), now: None });
@@ -262,8 +290,8 @@ impl Cache {
     /// The member keeps us up to date, or no longer does. Without meaning before everything was read.
     fn fresh(&self, fresh: bool) {
         self.phase.send_if_modified(|phase| match phase {
-            Phase::Here(before) if *before != fresh => {
-                *phase = Phase::Here(fresh);
+            Phase::Here(since) if since.is_none() != fresh => {
+                *since = (!fresh).then(Instant::now);
                 true
             }
             _ => false,
@@ -317,6 +345,8 @@ impl Caches {
             store: RwLock::new(Store::new(&subject.index)),
             phase: watch::Sender::new(Phase::Reading),
             changes: broadcast::Sender::new(BEHIND),
+            version: AtomicU64::new(0),
+            trouble: Mutex::default(),
             budget: self.0.budget.clone(),
             task: Mutex::new(None),
         });

@@ -109,6 +109,35 @@ impl Credentials {
         &self.server
     }
 
+    /// How we say there who we are: `token` or `certificate`.
+    pub fn identity(&self) -> &'static str {
+        match self.identity {
+            Identity::Token(_) => "token",
+            Identity::Certificate(..) => "certificate",
+        }
+    }
+
+    /// Whom we believe there: `authority`, `system`, `anybody` or `nobody` (plain HTTP).
+    pub fn trust(&self) -> &'static str {
+        match self.trust {
+            Trust::Authority(_) => "authority",
+            Trust::System => "system",
+            Trust::Anybody => "anybody",
+            Trust::Nothing => "nobody",
+        }
+    }
+
+    /// SHA-256 of each certificate of the authority, as people compare them: `AB:CD:…`.
+    pub fn fingerprints(&self) -> Vec<String> {
+        let Trust::Authority(pem) = &self.trust else { return Vec::new() };
+        let read = CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok);
+        let shown = |der: CertificateDer<'_>| {
+            let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &der);
+            digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+        };
+        read.map(shown).collect()
+    }
+
     /// The same as a kubeconfig of one context, as it is kept in a Secret.
     pub fn to_kubeconfig(&self, name: &str) -> Secret {
         let mut cluster = json!({"server": self.server.to_string()});

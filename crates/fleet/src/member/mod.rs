@@ -179,6 +179,19 @@ impl Member {
         &self.caches
     }
 
+    /// Whether it is reached without a network: a simulated member of this process.
+    pub fn is_here(&self) -> bool {
+        matches!(self.connection, Connection::Client(..))
+    }
+
+    /// The way to it as a kubeconfig, with everything inside; none for a member of this process.
+    pub fn kubeconfig(&self) -> Option<crate::Secret> {
+        match &self.connection {
+            Connection::Credentials(credentials) => Some(credentials.to_kubeconfig(&self.name)),
+            Connection::Client(..) => None,
+        }
+    }
+
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }

@@ -1,6 +1,6 @@
 //! Rows of whole kinds, kept current by watches that all callers share: started by the first list, dropped when nobody lists.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::catalog::Kind;
+use super::columns::Columns;
 use super::field::FieldPath;
-use super::row::{KEPT_COLUMNS, Row, Show};
+use super::row::{Row, Show};
 use crate::access::{Authorized, List, Verb};
 use crate::options::Limits;
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// By namespace and name.
-type ByName = BTreeMap<(Box<str>, Box<str>), Arc<Row>>;
+type ByName = BTreeMap<(Arc<str>, Arc<str>), Arc<Row>>;
 
 /// All rows of a kind at one moment, in order of namespace and name.
 pub(crate) type Rows = Arc<[Arc<Row>]>;
@@ -51,6 +52,7 @@ pub(crate) struct Caches {
 pub(crate) struct Cache {
     kind: Arc<Kind>,
     content: Mutex<Content>,
+    columns: Columns,
     /// Bumped with every change of the content.
     changes: watch::Sender<u64>,
     stop: CancellationToken,
@@ -64,10 +66,6 @@ struct Content {
     filling: Option<ByName>,
     /// `rows` as a list, made when asked for and dropped by the next change.
     listed: Option<Rows>,
-    /// Columns that rows keep cells of, with their numbers, those asked for last at the end.
-    columns: VecDeque<(u32, FieldPath)>,
-    /// The last number given.
-    numbers: u32,
     used: Instant,
     distrusted: Option<Instant>,
     bytes: usize,
@@ -187,13 +185,12 @@ impl Cache {
             rows: BTreeMap::new(),
             filling: None,
             listed: None,
-            columns: VecDeque::new(),
-            numbers: 0,
             used: Instant::now(),
             distrusted: None,
             bytes: 0,
         };
-        Self { kind, content: Mutex::new(content), changes: watch::Sender::new(0), stop, bytes }
+        let (columns, changes) = (Columns::default(), watch::Sender::new(0));
+        Self { kind, content: Mutex::new(content), columns, changes, stop, bytes }
     }
 
     /// The rows, if lists may be answered from them; nothing is known while they come in.
@@ -209,23 +206,9 @@ impl Cache {
         Some(content.listed.clone())
     }
 
-    /// The number under which rows keep the cells of a column; a column that was not asked for in a long time loses its own.
+    /// The number under which rows keep the cells of a column.
     pub(crate) fn number(&self, path: &FieldPath) -> u32 {
-        let mut content = self.content();
-        let known = content.columns.iter().position(|(_, known)| known == path);
-        let column = match known.and_then(|at| content.columns.remove(at)) {
-            Some(column) => column,
-            None => {
-                content.numbers = content.numbers.wrapping_add(1);
-                (content.numbers, path.clone())
-            }
-        };
-        let number = column.0;
-        content.columns.push_back(column);
-        if content.columns.len() > KEPT_COLUMNS {
-            content.columns.pop_front();
-        }
-        number
+        self.columns.number(path)
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -400,7 +383,7 @@ impl Content {
 }
 
 impl Row {
-    fn key(&self) -> (Box<str>, Box<str>) {
+    fn key(&self) -> (Arc<str>, Arc<str>) {
         (self.namespace.clone(), self.name.clone())
     }
 }
@@ -486,21 +469,6 @@ mod tests {
         assert_eq!((stored("110"), stored("99"), stored("111"), stored("odd")), (true, true, false, false));
         let gone = |id| cache.shows(&Write::Gone { namespace: "ns", name: "a", id });
         assert_eq!((gone("a-1"), gone("a-0")), (false, true), "another object of the same name is not the deleted one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn columns_nobody_asks_for_make_room() {
-        let cache = cache();
-        let path = |i: usize| FieldPath::parse(&format!("spec.f{i}")).unwrap();
-        let first = cache.number(&path(0));
-        for i in 1..KEPT_COLUMNS {
-            cache.number(&path(i));
-        }
-        assert_eq!(cache.number(&path(0)), first);
-        cache.number(&path(KEPT_COLUMNS));
-        assert_eq!(cache.number(&path(0)), first, "it was asked for lately");
-        let second = cache.number(&path(1));
-        assert!(second as usize > KEPT_COLUMNS, "a number is not used again for another column");
     }
 
     #[tokio::test(start_paused = true)]

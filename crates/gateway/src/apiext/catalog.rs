@@ -13,7 +13,7 @@ use crate::access::{Authorized, Discover};
 use crate::problem::Problem;
 
 /// A kind as the API serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
     /// Empty for the core group.
     pub group: String,
@@ -22,6 +22,7 @@ pub struct Kind {
     pub kind: String,
     pub namespaced: bool,
     pub verbs: Vec<String>,
+    pub short_names: Vec<String>,
     /// Whether it has the `scale` subresource.
     pub has_scale: bool,
     /// Whether it has the `status` subresource.
@@ -70,7 +71,8 @@ impl Kind {
     pub(crate) fn for_tests(group: &str, version: &str, plural: &str, kind: &str) -> Self {
         let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"].map(str::to_owned).to_vec();
         let [group, version, plural, kind] = [group, version, plural, kind].map(str::to_owned);
-        Self { group, version, plural, kind, namespaced: true, verbs, has_scale: false, has_status: false }
+        let short_names = vec![];
+        Self { group, version, plural, kind, namespaced: true, verbs, short_names, has_scale: false, has_status: false }
     }
 }
 
@@ -114,6 +116,11 @@ impl Catalog {
 
     /// All kinds, in order of group, version and plural.
     pub(crate) async fn all(&self, _: &Authorized<Discover>) -> Result<Vec<Arc<Kind>>, Problem> {
+        self.every().await
+    }
+
+    /// The same, for who has another proof.
+    pub(crate) async fn every(&self) -> Result<Vec<Arc<Kind>>, Problem> {
         let mut kinds: Vec<Arc<Kind>> =
             self.snapshot(Instant::now().checked_sub(AGAIN)).await?.kinds.values().cloned().collect();
         kinds.sort_by(|a, b| (&a.group, &a.version, &a.plural).cmp(&(&b.group, &b.version, &b.plural)));
@@ -191,6 +198,7 @@ fn kind(group: &str, version: &str, resource: APIResourceDiscovery) -> Option<Ki
         kind: resource.response_kind?.kind?,
         namespaced: resource.scope.as_deref() == Some("Namespaced"),
         verbs: resource.verbs,
+        short_names: resource.short_names,
         has_scale,
         has_status,
     };

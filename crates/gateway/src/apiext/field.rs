@@ -52,6 +52,11 @@ impl FieldPath {
         }
     }
 
+    /// Of segments that are known to be plain.
+    pub(crate) fn of<'a>(segments: impl Iterator<Item = &'a str>) -> Self {
+        Self { segments: segments.map(str::to_owned).collect() }
+    }
+
     pub fn segments(&self) -> &[String] {
         &self.segments
     }

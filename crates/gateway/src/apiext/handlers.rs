@@ -50,34 +50,40 @@ pub(crate) async fn openapi(app: Arc<App>, proof: Authorized<Discover>, narrow: 
 }
 
 pub(crate) async fn list(app: Arc<App>, proof: Authorized<List>, query: ListQuery) -> Handled {
-    let (kind, namespace, _) = proof.resource()?;
-    let private = query.names(kind.private_fields());
-    let cached = if private {
-        // Shown only to who could get each object; never from the cache, which does not hold them.
-        proof.also::<Reveal>().await?;
-        None
-    } else {
-        app.caches.of(&proof).await?
-    };
-    let (rows, cache) = match cached {
-        Some((cache, rows)) => (rows, Some(cache)),
-        None => (directly(&app, &proof, &query, private).await?.into(), None),
-    };
-    let small = rows.len() <= SMALL;
-    let namespace = namespace.map(str::to_owned);
-    let asked = query.clone();
-    let evaluate = move || {
-        let number = |path: &_| cache.as_ref().map(|cache| cache.number(path));
-        answer(within(&rows, namespace.as_deref()), &asked, &number)
-    };
-    let page = if small {
-        evaluate()
-    } else {
-        tokio::task::spawn_blocking(evaluate)
-            .await
-            .map_err(|_| Problem::new(500, "InternalError", "the list could not be worked out"))?
-    };
+    let page = app.page(&proof, &query).await?;
+    let (kind, ..) = proof.resource()?;
     Ok(Answer { code: 200, body: page_body(kind, &query, &page) })
+}
+
+impl App {
+    /// The page of a list that the question asks for.
+    pub(crate) async fn page(&self, proof: &Authorized<List>, query: &ListQuery) -> Result<Page, Problem> {
+        let (kind, namespace, _) = proof.resource()?;
+        let private = query.names(kind.private_fields());
+        let cached = if private {
+            // Shown only to who could get each object; never from the cache, which does not hold them.
+            proof.also::<Reveal>().await?;
+            None
+        } else {
+            self.caches.of(proof).await?
+        };
+        let (rows, cache) = match cached {
+            Some((cache, rows)) => (rows, Some(cache)),
+            None => (directly(self, proof, query, private).await?.into(), None),
+        };
+        let small = rows.len() <= SMALL;
+        let namespace = namespace.map(str::to_owned);
+        let asked = query.clone();
+        let evaluate = move || {
+            let number = |path: &_| cache.as_ref().map(|cache| cache.number(path));
+            answer(within(&rows, namespace.as_deref()), &asked, &number)
+        };
+        if small {
+            return Ok(evaluate());
+        }
+        let worked = tokio::task::spawn_blocking(evaluate).await;
+        worked.map_err(|_| Problem::new(500, "InternalError", "the list could not be worked out"))
+    }
 }
 
 fn page_body(kind: &Kind, query: &ListQuery, page: &Page) -> Bytes {
@@ -191,7 +197,7 @@ fn strictly(url: String) -> String {
 async fn stored(app: &App, kind: &Arc<Kind>, reply: &Reply, code: u16) -> Handled {
     let row = Row::new(reply.parse()?, kind, Show::Private);
     app.caches.settle(kind, Write::Stored { namespace: &row.namespace, name: &row.name, version: &row.version }).await;
-    Ok(Answer { code, body: row.json.into_vec().into() })
+    Ok(Answer { code, body: row.json().into_owned().into() })
 }
 
 pub(crate) async fn delete(app: Arc<App>, proof: Authorized<Delete>, input: Deletion) -> Handled {

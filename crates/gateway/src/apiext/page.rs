@@ -21,8 +21,9 @@ pub(crate) struct Page {
     pub(crate) cursor: Option<String>,
 }
 
-/// `rows` are in order of namespace and name, which decides between rows that are equal otherwise.
-pub(crate) fn answer(rows: &[Arc<Row>], query: &ListQuery, number: Number<'_>) -> Page {
+/// `rows` are in order of cluster, namespace and name, which decides between rows that are equal otherwise. They may come from
+/// several sources, one after the other.
+pub(crate) fn answer<'a>(rows: impl IntoIterator<Item = &'a Arc<Row>>, query: &ListQuery, number: Number<'_>) -> Page {
     let numbered = |path: &FieldPath| (number(path), path.clone());
     let selected = select(rows, query, &numbered);
     let count = selected.len();
@@ -45,6 +46,7 @@ pub(crate) fn answer(rows: &[Arc<Row>], query: &ListQuery, number: Number<'_>) -
         let row = selected[*last as usize];
         query.cursor(&Position {
             keys: keys.of(*last).to_vec(),
+            cluster: row.cluster.to_string(),
             namespace: row.namespace.to_string(),
             name: row.name.to_string(),
         })
@@ -55,7 +57,11 @@ pub(crate) fn answer(rows: &[Arc<Row>], query: &ListQuery, number: Number<'_>) -
 type Numbered<'a> = &'a dyn Fn(&FieldPath) -> (Option<u32>, FieldPath);
 
 /// The rows that the question is about.
-fn select<'a>(rows: &'a [Arc<Row>], query: &ListQuery, numbered: Numbered<'_>) -> Vec<&'a Arc<Row>> {
+fn select<'a>(
+    rows: impl IntoIterator<Item = &'a Arc<Row>>,
+    query: &ListQuery,
+    numbered: Numbered<'_>,
+) -> Vec<&'a Arc<Row>> {
     let filters: Vec<(Vec<_>, _)> =
         query.filters.iter().map(|filter| (filter.columns().iter().map(numbered).collect(), filter)).collect();
     let mut cells = Vec::new();
@@ -68,7 +74,7 @@ fn select<'a>(rows: &'a [Arc<Row>], query: &ListQuery, numbered: Numbered<'_>) -
                 filter.matches(&cells)
             })
     };
-    rows.iter().filter(passes).collect()
+    rows.into_iter().filter(passes).collect()
 }
 
 /// The sort keys of all selected rows, one row after the other.
@@ -98,7 +104,7 @@ impl<'a> Keys<'a> {
         keys.fold(Ordering::Equal, Ordering::then)
     }
 
-    /// Rows that are equal stay as they came: in order of namespace and name.
+    /// Rows that are equal stay as they came: in order of cluster, namespace and name.
     fn compare(&self, a: u32, b: u32) -> Ordering {
         self.order(self.of(a), self.of(b)).then(a.cmp(&b))
     }
@@ -131,14 +137,18 @@ impl<'a> Keys<'a> {
     }
 
     fn is_after(&self, at: u32, row: &Row, position: &Position) -> bool {
-        let place = (row.namespace.as_ref(), row.name.as_ref()).cmp(&(&position.namespace, &position.name));
+        let place = (&*row.cluster, &*row.namespace, &*row.name).cmp(&(
+            &*position.cluster,
+            &*position.namespace,
+            &*position.name,
+        ));
         self.order(self.of(at), &position.keys).then(place) == Ordering::Greater
     }
 }
 
 pub(crate) fn render(row: &Row, fields: &[FieldPath]) -> Vec<u8> {
     if fields.is_empty() {
-        return row.json.to_vec();
+        return row.json().into_owned();
     }
     let whole = row.value();
     let mut shown = Map::new();

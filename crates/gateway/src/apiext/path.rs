@@ -66,7 +66,7 @@ impl Path {
 }
 
 /// One segment, decoded once. What could mean another path to somebody else (dots, slashes, control characters) is refused.
-fn segment(raw: &str) -> Result<String, Problem> {
+pub(crate) fn segment(raw: &str) -> Result<String, Problem> {
     let refused = |why: &str| Err(Problem::bad_request(format!("the path has a part that {why}")));
     let Ok(text) = percent_decode_str(raw).decode_utf8() else { return refused("is not UTF-8") };
     match text.as_ref() {

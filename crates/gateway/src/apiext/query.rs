@@ -70,6 +70,8 @@ pub(crate) enum From {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Position {
     pub(crate) keys: Vec<Cell>,
+    /// The member; empty in the meta API.
+    pub(crate) cluster: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -148,7 +150,7 @@ impl ListQuery {
     /// The cursor that goes on behind this row.
     pub(crate) fn cursor(&self, position: &Position) -> String {
         let keys: Vec<Value> = position.keys.iter().map(Cell::to_json).collect();
-        let content = json!([self.question, keys, position.namespace, position.name]);
+        let content = json!([self.question, keys, position.namespace, position.name, position.cluster]);
         BASE64_URL_SAFE_NO_PAD.encode(content.to_string())
     }
 
@@ -170,7 +172,8 @@ impl ListQuery {
             ));
         }
         let keys = keys.iter().map(Cell::from_json).collect();
-        Ok(Position { keys, namespace: namespace.to_owned(), name: name.to_owned() })
+        let cluster = content[4].as_str().unwrap_or_default().to_owned();
+        Ok(Position { keys, cluster, namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
     /// Whether the answer shows private parts, which asks for more rights.
@@ -279,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_its_question() {
-        let position = Position { keys: vec![Cell::Number(5.0)], namespace: "a".into(), name: "b".into() };
+        let position =
+            Position { keys: vec![Cell::Number(5.0)], cluster: "m".into(), namespace: "a".into(), name: "b".into() };
         let cursor = parse("sort=spec.n&q=x").unwrap().cursor(&position);
         assert_eq!(parse(&format!("sort=spec.n&q=x&pageSize=3&cursor={cursor}")).unwrap().from, From::After(position));
         for other in ["sort=spec.n", "sort=-spec.n&q=x", "sort=spec.m&q=x", "sort=spec.n&q=x&filter=a%20exists"] {

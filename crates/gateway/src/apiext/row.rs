@@ -1,11 +1,15 @@
 //! The flat shape: what was `metadata` stands at the top, next to `phase`, `spec` and `status`; bookkeeping of the API is left out.
 
-use std::sync::{Mutex, PoisonError};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use fleet::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::DynamicObject;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::catalog::Kind;
 use super::field::{Cell, FieldPath};
@@ -24,22 +28,46 @@ pub(crate) const KEPT_COLUMNS: usize = 24;
 /// Bytes of the longest text that is kept beside the JSON it stands in.
 const KEPT_BYTES: usize = 512;
 
-/// One object, ready to be searched and shown. Immutable but for the cells, which are read from `json` once per column.
+/// One object, ready to be searched and shown. Immutable but for the cells, which are read once per column.
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) namespace: Box<str>,
-    pub(crate) name: Box<str>,
+    /// The member it is on; empty in the meta API.
+    pub(crate) cluster: Arc<str>,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) id: Box<str>,
     pub(crate) version: Box<str>,
     created: Cell,
     phase: Cell,
-    name_cell: Cell,
-    namespace_cell: Cell,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// What `q` looks at, in lower case.
     text: Box<str>,
-    pub(crate) json: Box<[u8]>,
+    shown: Shown,
     cells: Mutex<Vec<(u32, Cell)>>,
+}
+
+/// What a row looks like.
+#[derive(Debug)]
+enum Shown {
+    /// Made already.
+    Json(Box<[u8]>),
+    /// Made of the object when somebody looks: most rows of a large kind are counted and sorted, and never shown.
+    Object(fleet::Bytes, Arc<Kind>),
+}
+
+/// A row of a shape of its own.
+pub(crate) struct Shape<'a> {
+    pub(crate) cluster: &'a Arc<str>,
+    pub(crate) namespace: &'a Arc<str>,
+    pub(crate) name: &'a Arc<str>,
+    pub(crate) labels: &'a BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    /// Empty when it has none.
+    pub(crate) created: &'a str,
+    pub(crate) phase: &'a str,
+    /// Further words that `q` finds it by.
+    pub(crate) words: &'a [&'a str],
+    /// With `cluster`, `name`, and what else of the above it has, under these names.
+    pub(crate) json: Vec<u8>,
 }
 
 /// Whether the private parts of a kind (a Secret's data) are shown.
@@ -53,6 +81,8 @@ pub(crate) enum Show {
 #[serde(rename_all = "camelCase")]
 struct Flat<'a> {
     id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cluster: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     namespace: &'a str,
@@ -76,8 +106,101 @@ struct Flat<'a> {
     rest: &'a Map<String, Value>,
 }
 
+/// As much of an object as searching and sorting it usually needs; the rest is skipped, not read.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: HeadMeta<'a>,
+    #[serde(default)]
+    status: Value,
+    #[serde(borrow, default)]
+    spec: Option<Described<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMeta<'a> {
+    #[serde(borrow, default)]
+    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    #[serde(borrow, default)]
+    creation_timestamp: Option<Cow<'a, str>>,
+    #[serde(default)]
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Described<'a> {
+    #[serde(borrow, default)]
+    display_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    description: Option<Cow<'a, str>>,
+}
+
 impl Row {
     pub(crate) fn new(object: DynamicObject, kind: &Kind, show: Show) -> Self {
+        Self::flat(object, kind, show, Arc::from(""))
+    }
+
+    /// An object just read from a member.
+    pub(crate) fn new_on(object: DynamicObject, kind: &Kind, show: Show, cluster: &str) -> Self {
+        Self::flat(object, kind, show, cluster.into())
+    }
+
+    /// An object of a member as it is kept in memory. What it looks like is made when it is shown.
+    pub(crate) fn of_member(cluster: &Arc<str>, key: &Key, object: &fleet::Bytes, kind: &Arc<Kind>) -> Self {
+        let namespace = key.namespace.clone().unwrap_or_else(|| Arc::from(""));
+        let Ok(Head { metadata, status, spec }) = serde_json::from_slice::<Head<'_>>(object) else {
+            // Of a strange shape: read as a whole, which asks for less, and else shown by its name.
+            if let Ok(whole) = serde_json::from_slice(object) {
+                return Self::flat(whole, kind, Show::Public, cluster.clone());
+            }
+            let whole: Value = serde_json::from_slice(object).unwrap_or_default();
+            let labels = whole["metadata"]["labels"].as_object().into_iter().flatten();
+            let labels =
+                labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect();
+            let shown = json!({"cluster": &**cluster, "namespace": &*namespace, "name": &*key.name, "labels": labels});
+            let shape = Shape::of(cluster, &namespace, &key.name, &labels);
+            return Self::shaped(Shape { json: shown.to_string().into(), ..shape });
+        };
+        let rest = Map::from_iter([("status".to_owned(), status)]);
+        let (phase, _) = phase(&rest, metadata.deletion_timestamp.is_some());
+        let labels = metadata.labels.unwrap_or_default();
+        let Described { display_name, description } = spec.unwrap_or_default();
+        let words: Vec<&str> = [&display_name, &description].into_iter().flatten().map(AsRef::as_ref).collect();
+        let created = metadata.creation_timestamp.unwrap_or_default();
+        let shape = Shape {
+            created: &created,
+            phase: phase.unwrap_or_default(),
+            words: &words,
+            ..Shape::of(cluster, &namespace, &key.name, &labels)
+        };
+        Self { shown: Shown::Object(object.clone(), kind.clone()), ..Self::shaped(shape) }
+    }
+
+    /// A row of a shape of its own.
+    pub(crate) fn shaped(shape: Shape<'_>) -> Self {
+        let labels = shape.labels.iter().map(|(key, value)| (Box::from(&**key), Box::from(&**value))).collect();
+        let cell = |text: &str| if text.is_empty() { Cell::Missing } else { Cell::text(text) };
+        let mut text: Vec<&str> = vec![shape.cluster, shape.name, shape.namespace, shape.phase];
+        text.extend(shape.labels.iter().flat_map(|(key, value)| [&**key, &**value]));
+        text.extend(shape.words);
+        Self {
+            cluster: shape.cluster.clone(),
+            namespace: shape.namespace.clone(),
+            name: shape.name.clone(),
+            id: Box::default(),
+            version: Box::default(),
+            created: cell(shape.created),
+            phase: cell(shape.phase),
+            labels,
+            text: text.join("\n").to_lowercase().into(),
+            shown: Shown::Json(shape.json.into_boxed_slice()),
+            cells: Mutex::default(),
+        }
+    }
+
+    fn flat(object: DynamicObject, kind: &Kind, show: Show, cluster: Arc<str>) -> Self {
         let DynamicObject { metadata, data, .. } = object;
         let mut rest = match data {
             Value::Object(map) => map,
@@ -101,13 +224,15 @@ impl Row {
         let (name, namespace) = (name.unwrap_or_default(), namespace.unwrap_or_default());
         let (id, version) = (uid.unwrap_or_default(), resource_version.unwrap_or_default());
         // What the object itself has at its top must not stand twice.
-        for field in MADE_HERE.iter().chain(&["name", "namespace", "resourceVersion", "labels", "annotations"]) {
+        let own = ["cluster", "name", "namespace", "resourceVersion", "labels", "annotations"];
+        for field in MADE_HERE.iter().chain(&own[usize::from(cluster.is_empty())..]) {
             rest.remove(*field);
         }
         let (phase, message) = phase(&rest, metadata.deletion_timestamp.is_some());
-        let text = search_text(&name, &namespace, phase, &labels, &rest);
+        let text = search_text([&cluster, &name, &namespace], phase, &labels, &rest);
         let flat = Flat {
             id: &id,
+            cluster: &cluster,
             name: &name,
             namespace: &namespace,
             created,
@@ -124,23 +249,40 @@ impl Row {
         };
         let json = serde_json::to_vec(&flat).unwrap_or_else(|_| b"{}".to_vec()).into_boxed_slice();
         Self {
+            cluster,
             created: Cell::text(created),
             phase: phase.map_or(Cell::Missing, Cell::text),
-            name_cell: Cell::text(&name),
-            namespace_cell: if namespace.is_empty() { Cell::Missing } else { Cell::text(&namespace) },
             labels: labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             namespace: namespace.into(),
             name: name.into(),
             id: id.into(),
             version: version.into(),
             text,
-            json,
+            shown: Shown::Json(json),
             cells: Mutex::new(Vec::new()),
         }
     }
 
+    /// What it looks like.
+    pub(crate) fn json(&self) -> Cow<'_, [u8]> {
+        match &self.shown {
+            Shown::Json(json) => Cow::Borrowed(json),
+            Shown::Object(object, kind) => match serde_json::from_slice(object) {
+                Ok(object) => match Self::flat(object, kind, Show::Public, self.cluster.clone()).shown {
+                    Shown::Json(json) => Cow::Owned(json.into_vec()),
+                    Shown::Object(..) => Cow::Borrowed(b"{}"),
+                },
+                Err(_) => Cow::Borrowed(b"{}"),
+            },
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
-        self.json.len() + self.text.len() + 400
+        let json = match &self.shown {
+            Shown::Json(json) => json.len(),
+            Shown::Object(..) => 0,
+        };
+        json + self.text.len() + 400
     }
 
     pub(crate) fn contains(&self, lower: &str) -> bool {
@@ -152,7 +294,7 @@ impl Row {
         for (id, path) in columns {
             let cell = self.known(path).unwrap_or_else(|| match id {
                 Some(id) => self.kept(*id, path),
-                None => scan::cell(path, &self.json),
+                None => self.find(path),
             });
             cells.push(cell);
         }
@@ -163,7 +305,7 @@ impl Row {
         if let Some((_, cell)) = kept.iter().find(|(known, _)| *known == id) {
             return cell.clone();
         }
-        let cell = scan::cell(path, &self.json);
+        let cell = self.find(path);
         if cell.bytes() <= KEPT_BYTES {
             if kept.len() >= KEPT_COLUMNS {
                 kept.remove(0);
@@ -173,12 +315,24 @@ impl Row {
         cell
     }
 
-    /// What can be said without reading the JSON.
+    /// Reads what stands at a path.
+    fn find(&self, path: &FieldPath) -> Cell {
+        if let Shown::Object(object, kind) = &self.shown
+            && let Some(path) = in_object(path, kind)
+        {
+            return scan::cell(&path, object);
+        }
+        scan::cell(path, &self.json())
+    }
+
+    /// What can be said without reading anything.
     fn known(&self, path: &FieldPath) -> Option<Cell> {
+        let text = |text: &Arc<str>| if text.is_empty() { Cell::Missing } else { Cell::Text(text.clone()) };
         match path.segments() {
             [one] => match one.as_str() {
-                "name" => Some(self.name_cell.clone()),
-                "namespace" => Some(self.namespace_cell.clone()),
+                "name" => Some(Cell::Text(self.name.clone())),
+                "namespace" => Some(text(&self.namespace)),
+                "cluster" if !self.cluster.is_empty() => Some(text(&self.cluster)),
                 "created" => Some(self.created.clone()),
                 "phase" => Some(self.phase.clone()),
                 _ => None,
@@ -192,14 +346,39 @@ impl Row {
     }
 
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.json).unwrap_or_default()
+        serde_json::from_slice(&self.json()).unwrap_or_default()
     }
+}
+
+impl<'a> Shape<'a> {
+    pub(crate) fn of(
+        cluster: &'a Arc<str>,
+        namespace: &'a Arc<str>,
+        name: &'a Arc<str>,
+        labels: &'a BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    ) -> Self {
+        Shape { cluster, namespace, name, labels, created: "", phase: "", words: &[], json: Vec::new() }
+    }
+}
+
+/// Where the object itself holds what the flat shape has at a path; nothing for what is made, and for what is not shown.
+fn in_object<'a>(path: &'a FieldPath, kind: &Kind) -> Option<Cow<'a, FieldPath>> {
+    let (first, rest) = path.segments().split_first()?;
+    let field = match first.as_str() {
+        "id" => "uid",
+        "deleting" => "deletionTimestamp",
+        field @ ("annotations" | "labels" | "generation" | "resourceVersion" | "finalizers") => field,
+        "name" | "namespace" | "cluster" | "created" | "owner" | "phase" | "phaseMessage" => return None,
+        "metadata" | "kind" | "apiVersion" => return None,
+        private if kind.private_fields().contains(&private) => return None,
+        _ => return Some(Cow::Borrowed(path)),
+    };
+    Some(Cow::Owned(FieldPath::of(["metadata", field].into_iter().chain(rest.iter().map(String::as_str)))))
 }
 
 /// Names, labels, phase and the words people give things.
 fn search_text(
-    name: &str,
-    namespace: &str,
+    names: [&str; 3],
     phase: Option<&str>,
     labels: &std::collections::BTreeMap<String, String>,
     rest: &Map<String, Value>,
@@ -207,7 +386,7 @@ fn search_text(
     let spec = rest.get("spec").unwrap_or(&Value::Null);
     let described = ["displayName", "description"].iter().filter_map(|key| spec[key].as_str());
     let labels = labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-    let all: Vec<&str> = [name, namespace].into_iter().chain(phase).chain(labels).chain(described).collect();
+    let all: Vec<&str> = names.into_iter().chain(phase).chain(labels).chain(described).collect();
     all.join("\n").to_lowercase().into()
 }
 
@@ -250,7 +429,6 @@ const DECIDING: &[(&str, Option<&str>)] = &[
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use serde_json::json;
 
     fn row(object: Value, kind: &Kind, show: Show) -> Row {
         Row::new(serde_json::from_value(object).unwrap(), kind, show)
@@ -275,7 +453,7 @@ mod tests {
             "phase": "Unavailable", "phaseMessage": "no pods", "spec": {"replicas": 3},
             "status": {"conditions": [{"type": "Available", "status": "False", "message": "no pods"}]}})
         );
-        let text = String::from_utf8(row.json.to_vec()).unwrap();
+        let text = String::from_utf8(row.json().to_vec()).unwrap();
         assert!(text.starts_with(r#"{"id":"u-1","name":"web","namespace":"shop","created""#), "{text}");
     }
 
@@ -284,7 +462,7 @@ mod tests {
         let kind = Kind::for_tests("", "v1", "secrets", "Secret");
         let secret = json!({"metadata": {"name": "s", "annotations": {LAST_APPLIED: "canary"}}, "type": "Opaque",
             "data": {"k": "Y2FuYXJ5"}, "stringData": {"k": "canary"}});
-        let text = |show| String::from_utf8(row(secret.clone(), &kind, show).json.to_vec()).unwrap();
+        let text = |show| String::from_utf8(row(secret.clone(), &kind, show).json().to_vec()).unwrap();
         assert!(!text(Show::Public).contains("Y2FuYXJ5") && !text(Show::Public).contains("canary"));
         assert!(text(Show::Private).contains("Y2FuYXJ5"));
     }
