@@ -74,8 +74,8 @@ test("a terminal runs commands in a pod", async ({ page }) => {
   const dock = page.getByRole("region", { name: "Dock: logs and terminals" });
   await expect(dock.getByText("Connected")).toBeVisible();
   await dock.locator(".terminal-screen").click();
-  await page.keyboard.type("echo muster-$((40+2))-works || true\n", { delay: 15 });
-  await expect(dock.locator(".xterm-rows, .xterm-accessibility").first()).toContainText("works");
+  await page.keyboard.type("hostname\n", { delay: 15 });
+  await expect(dock.locator(".xterm-rows, .xterm-accessibility").first()).toContainText(pod.name);
   await accessible(page);
   await page.keyboard.type("exit\n", { delay: 15 });
 });
@@ -132,8 +132,7 @@ test("a kubeconfig with a command in it is refused before anything is stored", a
   await page.getByLabel(/this machine's own authorities/).check();
   await page.getByRole("button", { name: "Check" }).click();
   await expect(page.getByRole("alert").filter({ hasText: "exec" })).toBeVisible();
-  const import_ = page.getByRole("button", { name: "Import cluster" });
-  if ((await import_.count()) > 0) await expect(import_).toBeDisabled();
+  await expect(page.getByRole("button", { name: "Import cluster" })).toBeDisabled();
   await accessible(page);
 });
 
