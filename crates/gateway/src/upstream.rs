@@ -78,6 +78,12 @@ impl Upstream {
         Ok(Self::new(Client::try_from(config)?, Client::try_from(bare)?))
     }
 
+    /// The same with another way for what carries the caller's credentials; `change` gets the gateway's own way and the old one.
+    pub fn map_bare(self, change: impl FnOnce(&Client, Client) -> Client) -> Self {
+        let bare = change(&self.own, self.bare);
+        Self { own: self.own, bare }
+    }
+
     pub(crate) fn own(&self) -> &Client {
         &self.own
     }

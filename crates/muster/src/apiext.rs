@@ -28,14 +28,18 @@ pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
         origins: section.origins.clone(),
         ..Options::new(section.address)
     };
+    let listening = gateway::bind(options, upstream, actions()).await.map_err(problem)?;
+    tracing::info!(address = %listening.address(), "APIExt is listening");
+    Ok(listening)
+}
+
+/// What can be done to objects: what every kind can, and what our phase machines honour.
+pub fn actions() -> Actions {
     let registry = hub::registry();
     let driven: Vec<_> = registry.iter().filter(|one| one.graph.is_some()).cloned().collect();
     let by_machine =
         move |kind: &gateway::Kind| driven.iter().any(|one| (&*one.group, &*one.kind) == (&*kind.group, &*kind.kind));
-    let actions = Actions::default().with_phases(by_machine);
-    let listening = gateway::bind(options, upstream, actions).await.map_err(problem)?;
-    tracing::info!(address = %listening.address(), "APIExt is listening");
-    Ok(listening)
+    Actions::default().with_phases(by_machine)
 }
 
 fn problem(error: ServeError) -> Problem {

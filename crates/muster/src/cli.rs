@@ -1,15 +1,32 @@
 //! The command line. The flags of `apiserver` are those of kube-apiserver and of the tool it follows, where they mean the same.
+//!
+//! The modules below are the commands that ask a running gateway, one per group of verbs.
+
+pub mod asked;
+pub mod cluster;
+pub mod console;
+pub mod exec;
+mod gateway;
+pub mod lists;
+pub mod logs;
+pub mod restart;
+mod scope;
+pub mod terminal;
+mod view;
+mod words;
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{controller, crds, duration, hub, new, phase, simulate};
+use crate::{controller, crds, duration, hub, new, phase, simulate, up};
 
-const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage; 3 a flag or a file it names is \
-                          wrong; 4 a port or the data directory is in use; 5 stored data cannot be used.";
+const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed; 2 wrong usage; 3 a flag or a file it names is wrong. Of servers: 4 a \
+                          port or the data directory is in use; 5 stored data cannot be used. Of commands that ask a server: 4 it \
+                          took too long; 5 not allowed; 6 not found; 7 a conflict; 8 nobody answers; 130 interrupted. exec and \
+                          terminal end as the program in the container ends.";
 
-/// A Kubernetes API server and a framework of controllers in one binary
+/// Builds, adopts and runs a fleet of Kubernetes clusters
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_required = true)]
 pub struct Cli {
@@ -19,7 +36,30 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the API server
+    /// Run everything in one process: API server, hub, fleet, console
+    Up(Box<up::Up>),
+    /// Look after the member clusters
+    #[command(subcommand)]
+    Cluster(cluster::Cluster),
+    /// List pods, over all clusters
+    Pods(Box<lists::OfApp>),
+    /// Print what containers print, of several pods and clusters at once
+    Logs(Box<logs::Logs>),
+    /// Run one command in a container
+    Exec(Box<exec::Exec>),
+    /// Open a shell in a container
+    Terminal(Box<terminal::Terminal>),
+    /// List events, newest first
+    Events(Box<lists::Events>),
+    /// List the addresses behind services
+    Endpoints(Box<lists::OfApp>),
+    /// List Helm releases
+    Releases(Box<lists::OfApp>),
+    /// Restart the workloads of an application
+    Restart(Box<restart::Restart>),
+    /// Print where the console is
+    Console(console::Where),
+    /// Run the API server alone
     Apiserver(Box<Apiserver>),
     /// Run the reconcilers of a configuration
     Hub(Box<hub::Hub>),
@@ -499,6 +539,48 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         check(&command, "muster");
+    }
+
+    #[test]
+    fn the_fleets_command_lines_parse() {
+        // SYM-13
+        for line in [
+            "muster up --demo",
+            "muster up --kubeconfig k --bind 0.0.0.0:8088 --host muster.example.org --config hub.yaml -v 2",
+            "muster up --data-dir d --secure-port 0 -- --backend=etcd --etcd-servers=http://127.0.0.1:2379",
+            "muster cluster list -o wide --sort -pods --limit 5",
+            "muster cluster get prod -o yaml",
+            "muster cluster import prod --kubeconfig - --context a --dry-run --label zone=a --label region=b",
+            "muster cluster import prod --server-url https://h:6443 --ca ca.crt --member-token-file t --wait --allow plain-http",
+            "muster cluster kubeconfig prod -f prod.kubeconfig --force",
+            "muster cluster delete prod --yes",
+            "muster pods web --cluster all -n shop --group blue -l version=1 -o json",
+            "muster logs web -f --tail 10 --since 10m -c web --cluster beijing",
+            "muster logs web-0 -p --timestamps",
+            "muster exec web-0 -n shop -- ls -l /",
+            "muster terminal web-0 --command bash",
+            "muster events web --warnings",
+            "muster endpoints web",
+            "muster releases -o name",
+            "muster restart web --group canary -n shop",
+        ] {
+            Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|why| panic!("{line}: {why}"));
+        }
+        for line in [
+            "muster cluster import prod",
+            "muster cluster import prod --server-url https://h",
+            "muster cluster import prod --kubeconfig a --server-url https://h --member-token-file t",
+            "muster cluster import prod --kubeconfig a --allow everything",
+            "muster cluster import prod --kubeconfig a --label zone",
+            "muster cluster import prod --server-url https://h --token secret",
+            "muster exec web-0",
+            "muster logs",
+            "muster pods --limit 0",
+            "muster up --kubeconfig k -- --history=1h",
+            "muster up --bind here",
+        ] {
+            assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
     }
 
     #[test]

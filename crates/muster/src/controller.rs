@@ -1,31 +1,20 @@
 //! `muster controller`: asks a running hub for its reconcilers, and switches them.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use http::{Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::Full;
 use serde_json::Value;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
+use tokio::time::timeout;
 
 use crate::{
     problem::{Kind, Problem},
     say,
     show::{self, Form},
     token,
+    wire::{Server, Trust},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -197,62 +186,18 @@ impl Running {
     }
 
     async fn exchange(&self, method: Method, path: &str, token: &str) -> Result<(StatusCode, Bytes), String> {
-        let uri: Uri =
-            self.hub.parse().map_err(|_| "that is not an address such as http://127.0.0.1:18002".to_owned())?;
-        let authority = uri.authority().ok_or("that is not an address such as http://127.0.0.1:18002")?;
-        let host = authority.host().trim_matches(['[', ']']).to_owned();
-        let secure = uri.scheme_str() == Some("https");
-        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        if !secure && !loopback {
-            return Err("a token is not sent to another machine over plain HTTP; use https".to_owned());
-        }
+        let trust = || match &self.certificate_authority {
+            Some(file) => Trust::file(file),
+            None => Err("name the hub's authority with --certificate-authority".to_owned()),
+        };
+        let server = Server::new(&self.hub, trust)?;
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::HOST, authority.as_str())
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
-            .header(header::USER_AGENT, concat!("muster/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::<Bytes>::new())
+            .body(Full::default())
             .map_err(|_| "the token or the name cannot be sent".to_owned())?;
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|e| e.to_string())?;
-        if !secure {
-            return exchange_over(stream, request).await;
-        }
-        let name = ServerName::try_from(host).map_err(|e| e.to_string())?;
-        let stream = self.connector()?.connect(name, stream).await.map_err(|e| e.to_string())?;
-        exchange_over(stream, request).await
-    }
-
-    fn connector(&self) -> Result<TlsConnector, String> {
-        let file =
-            self.certificate_authority.as_ref().ok_or("name the hub's authority with --certificate-authority")?;
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|e| format!("{}: {e}", file.display()))? {
-            roots.add(certificate.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(TlsConnector::from(Arc::new(config)))
-    }
-}
-
-async fn exchange_over<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<(StatusCode, Bytes), String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), 4 << 20).collect().await.map_err(|e| e.to_string())?;
-        Ok((status, body.to_bytes()))
-    };
-    tokio::select! {
-        outcome = exchange => outcome,
-        ended = connection => Err(ended.err().map_or_else(|| "it hung up".to_owned(), |e| e.to_string())),
+        let reply = server.send(request).await?;
+        Ok((reply.status(), reply.bytes().await?))
     }
 }

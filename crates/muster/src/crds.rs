@@ -88,7 +88,7 @@ pub fn run(command: Crds) -> Result<(), Problem> {
         Some(Action::Apply { target, names }) => {
             let crds = definitions(&names)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?.block_on(apply(&target, &crds))
+            runtime.map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?.block_on(apply_and_say(&target, &crds))
         }
     }
 }
@@ -125,29 +125,34 @@ fn print(flags: &Print) -> Result<(), Problem> {
     }
 }
 
-async fn apply(target: &Target, crds: &[CustomResourceDefinition]) -> Result<(), Problem> {
-    let api: Api<CustomResourceDefinition> = Api::all(target.client().await?);
-    let parameters = PatchParams::apply("muster").force();
+async fn apply_and_say(target: &Target, crds: &[CustomResourceDefinition]) -> Result<(), Problem> {
+    let client = target.client().await?;
     for crd in crds {
-        let failed = |why: String| {
-            Problem::new(Kind::Failed, format!("{} could not be applied", named(crd)), why)
-                .next("look whether the API answers and whether you may change definitions there")
-        };
-        let name = crd.name_any();
-        let patched = timeout(PATIENCE, api.patch(&name, &parameters, &Patch::Apply(crd))).await;
-        patched.map_err(|_| failed("no answer in time".to_owned()))?.map_err(|e| failed(e.to_string()))?;
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let now = timeout(PATIENCE, api.get(&name)).await.map_err(|_| failed("no answer in time".to_owned()))?;
-            if is_served(&now.map_err(|e| failed(e.to_string()))?) {
-                break;
-            }
-            if Instant::now() >= until {
-                return Err(failed(format!("it is not served after {} seconds", PATIENCE.as_secs())));
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
+        apply(&client, crd).await?;
         say(&format!("{} serverside-applied\n", named(crd)))?;
+    }
+    Ok(())
+}
+
+/// Applies a definition and waits until it is served.
+pub async fn apply(client: &Client, crd: &CustomResourceDefinition) -> Result<(), Problem> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let parameters = PatchParams::apply("muster").force();
+    let failed = |why: String| {
+        Problem::new(Kind::Failed, format!("{} could not be applied", named(crd)), why)
+            .next("look whether the API answers and whether you may change definitions there")
+    };
+    let name = crd.name_any();
+    let patched = timeout(PATIENCE, api.patch(&name, &parameters, &Patch::Apply(crd))).await;
+    let mut now = patched.map_err(|_| failed("no answer in time".to_owned()))?.map_err(|e| failed(e.to_string()))?;
+    let until = Instant::now() + PATIENCE;
+    while !is_served(&now) {
+        if Instant::now() >= until {
+            return Err(failed(format!("it is not served after {} seconds", PATIENCE.as_secs())));
+        }
+        sleep(Duration::from_millis(20)).await;
+        let again = timeout(PATIENCE, api.get(&name)).await.map_err(|_| failed("no answer in time".to_owned()))?;
+        now = again.map_err(|e| failed(e.to_string()))?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::{
     apiext,
     cli::{LogFormat, boolean},
     logging,
+    members::Members,
     problem::{Kind, Problem},
     signals::Signals,
 };
@@ -42,7 +43,7 @@ pub struct Run {
     /// The configuration; without one, everything is the default
     #[arg(short, long, env = "MUSTER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The API, instead of what the configuration says
+    /// A Kubernetes to work on, instead of what the configuration says
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Stand for election before working; false for a single replica
@@ -99,6 +100,7 @@ pub fn run_one(flags: Reconciler) -> Result<(), Problem> {
         election.name = format!("{}-{name}", election.name);
     }
     config.managers = vec![manager];
+    config.fleet.enabled = None;
     config.api_ext = None;
     start(config, &format!("muster-{name}"))
 }
@@ -167,6 +169,7 @@ async fn serve(config: Config, log: Arc<runtime::logging::Log>, exporter: Option
     let mut signals = Signals::new()?;
     let traces = Traces::start(exporter);
     let app = App::new(&config, registry, Some(log)).await.map_err(problem)?;
+    let members = Members::of_hub(&config.fleet, app.metrics()).await?;
     let face = match &config.api_ext {
         Some(section) => Some(apiext::bind(section).await?),
         None => None,
@@ -189,6 +192,9 @@ async fn serve(config: Config, log: Arc<runtime::logging::Log>, exporter: Option
     };
     if let Some(face) = face {
         let _ = face.await;
+    }
+    if let Some(members) = members {
+        members.stop().await;
     }
     traces.stop().await;
     ended.map_err(|died| Problem::new(Kind::Failed, "the hub died", died))?.map_err(problem)
@@ -215,7 +221,7 @@ impl Traces {
     }
 }
 
-fn problem(error: AppError) -> Problem {
+pub fn problem(error: AppError) -> Problem {
     let why = error.to_string();
     match error {
         AppError::Api { .. } => Problem::new(Kind::Configuration, "the API cannot be used", why)

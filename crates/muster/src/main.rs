@@ -10,30 +10,56 @@ mod duration;
 mod hub;
 mod key;
 mod logging;
+mod members;
 mod new;
 mod paths;
 mod phase;
 mod problem;
 mod server;
+mod serving;
 mod show;
 mod signals;
 mod simulate;
 mod storage;
 mod token;
+mod up;
 mod upkeep;
+mod wire;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, asked};
 use problem::Problem;
 
 #[global_allocator]
 static ALLOCATOR: heap::Heap = heap::Heap;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    match run(Cli::parse().command) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => {
+            eprintln!("{problem}");
+            problem.exit_code()
+        }
+    }
+}
+
+/// Runs a command; the answer is its exit code.
+fn run(command: Command) -> Result<u8, Problem> {
+    let outcome = match command {
+        Command::Exec(flags) => return asked::run(cli::exec::run(*flags)),
+        Command::Terminal(flags) => return asked::run(cli::terminal::run(*flags)),
+        Command::Cluster(command) => asked::run(cli::cluster::run(command)),
+        Command::Pods(flags) => asked::run(cli::lists::pods(*flags)),
+        Command::Endpoints(flags) => asked::run(cli::lists::endpoints(*flags)),
+        Command::Releases(flags) => asked::run(cli::lists::releases(*flags)),
+        Command::Events(flags) => asked::run(cli::lists::events(*flags)),
+        Command::Logs(flags) => asked::run(cli::logs::run(*flags)),
+        Command::Restart(flags) => asked::run(cli::restart::run(*flags)),
+        Command::Console(flags) => cli::console::run(flags),
+        Command::Up(flags) => up::run(*flags),
         Command::Apiserver(flags) => server::run(*flags),
         Command::Hub(flags) => hub::run(*flags),
         Command::Reconciler(flags) => hub::run_one(*flags),
@@ -52,13 +78,7 @@ fn main() -> ExitCode {
             say(&String::from_utf8_lossy(&script))
         }
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("{problem}");
-            problem.exit_code()
-        }
-    }
+    outcome.map(|()| 0)
 }
 
 /// To standard output; a reader that went away (`| head`) is no failure.

@@ -39,6 +39,14 @@ impl DataDir {
         })
     }
 
+    /// The one given, else `.muster` of the user: what `muster up` and the commands that ask it use.
+    pub fn of_user(given: Option<PathBuf>) -> Result<DataDir, Problem> {
+        let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        given.or_else(|| home.map(|home| home.join(".muster"))).map(DataDir).ok_or_else(|| {
+            Problem::new(Kind::Configuration, "no data directory", "HOME is not set").next("name one with --data-dir")
+        })
+    }
+
     /// Makes it, private, when it is not there.
     pub fn create(&self) -> Result<(), Problem> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(|e| {

@@ -13,6 +13,16 @@ pub enum Kind {
     InUse,
     /// 5: stored data cannot be used.
     Storage,
+    /// 4, of commands that ask a server: what was waited for did not come in time.
+    Timeout,
+    /// 5, of those: the server does not let the caller.
+    Forbidden,
+    /// 6: there is no such thing.
+    NotFound,
+    /// 7: something stands against it.
+    Conflict,
+    /// 8: nobody answers there.
+    Unreachable,
 }
 
 #[derive(Debug)]
@@ -39,20 +49,27 @@ impl Problem {
     }
 
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self.kind {
+        ExitCode::from(self.code())
+    }
+
+    pub fn code(&self) -> u8 {
+        match self.kind {
             Kind::Failed => 1,
             Kind::Configuration => 3,
-            Kind::InUse => 4,
-            Kind::Storage => 5,
-        })
+            Kind::InUse | Kind::Timeout => 4,
+            Kind::Storage | Kind::Forbidden => 5,
+            Kind::NotFound => 6,
+            Kind::Conflict => 7,
+            Kind::Unreachable => 8,
+        }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}\n  why: {}", self.what, self.why)?;
+        write!(f, "error: {}\n  because: {}", self.what, self.why)?;
         if !self.next.is_empty() {
-            write!(f, "\n  do:  {}", self.next)?;
+            write!(f, "\n  try: {}", self.next)?;
         }
         Ok(())
     }

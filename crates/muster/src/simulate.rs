@@ -30,6 +30,7 @@ pub struct Simulate {
     /// What their names begin with
     #[arg(long, default_value = "member", value_name = "NAME")]
     pub prefix: String,
+    /// Address they listen on; 0.0.0.0 opens them to the network
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub bind_address: IpAddr,
     /// Port of the first, the others take those behind it; 0 takes free ones

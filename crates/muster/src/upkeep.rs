@@ -13,7 +13,7 @@ use store::{KeyRing, Store};
 use crate::{
     cli::Apiserver,
     paths::DataDir,
-    server::{self, Secure},
+    serving::{self, Secure},
     storage, token,
 };
 
@@ -66,10 +66,10 @@ impl Upkeep<'_> {
     fn renew(&self) {
         let Some(secure) = self.secure else { return };
         let listen = &self.flags.listen;
-        let replaced = server::server_identity(listen, &secure.authority, &secure.names)
+        let replaced = serving::server_identity(listen, &secure.authority, &secure.names)
             .map_err(|e| e.to_string())
             .and_then(|new| secure.certificates.replace(new.chain()?, new.key()?).map_err(|e| e.to_string()))
-            .and_then(|()| server::write_kubeconfig(listen, self.dir, secure).map_err(|e| e.to_string()));
+            .and_then(|()| serving::write_kubeconfig(listen, self.dir, secure).map_err(|e| e.to_string()));
         if let Err(error) = replaced {
             tracing::error!(%error, "the server certificate could not be renewed; the old one stays");
         }

@@ -17,6 +17,11 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::visit::{Answered, bytes};
 
+/// The application of the path; none when it says `all`, which is every one.
+fn of_app(places: &Places) -> Option<String> {
+    Some(places.get("app").to_owned()).filter(|app| app != "all")
+}
+
 impl Members {
     /// The tables of a view for the caller, as far as they may see it.
     pub(super) async fn look(
@@ -38,12 +43,12 @@ impl Members {
 
     pub(super) async fn app_pods(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
         let listing = Listing::parse(places.get("name"), query, &self.limits)?;
-        self.list(caller, &View::Pods, listing, Some(places.get("app").to_owned())).await
+        self.list(caller, &View::Pods, listing, of_app(places)).await
     }
 
     pub(super) async fn app_endpoints(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
         let listing = Listing::parse(places.get("name"), query, &self.limits)?;
-        self.list(caller, &View::Endpoints, listing, Some(places.get("app").to_owned())).await
+        self.list(caller, &View::Endpoints, listing, of_app(places)).await
     }
 
     pub(super) async fn deployment_stat(&self, caller: &Caller, places: &Places, query: &str) -> Answered {

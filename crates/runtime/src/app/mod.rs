@@ -88,9 +88,35 @@ impl App {
     ) -> Result<App, AppError> {
         let mut parts = Vec::new();
         for manager in &config.managers {
-            parts.push(Part::new(manager, registry(), log.clone()).await?);
+            let why = |why| AppError::Api { manager: manager.name.clone(), why };
+            let client = client(&manager.api).await.map_err(why)?;
+            parts.push(Part::new(manager, client, registry(), log.clone()).await?);
         }
         Ok(App { parts })
+    }
+
+    /// The same through a client that exists already, whatever the configuration says of the API.
+    pub async fn through(
+        client: &Client,
+        config: &Config,
+        registry: impl Fn() -> Registry,
+        log: Option<Arc<dyn LogLevel>>,
+    ) -> Result<App, AppError> {
+        let mut parts = Vec::new();
+        for manager in &config.managers {
+            parts.push(Part::new(manager, client.clone(), registry(), log.clone()).await?);
+        }
+        Ok(App { parts })
+    }
+
+    /// The managers, to ask and to steer them while they run.
+    pub fn handles(&self) -> Vec<Handle> {
+        self.parts.iter().map(|part| part.manager.handle()).collect()
+    }
+
+    /// The figures of the first manager, for whatever belongs to the process as a whole.
+    pub fn metrics(&self) -> Option<&Metrics> {
+        self.parts.first().map(|part| &part.endpoints.metrics)
     }
 
     /// Runs until told to stop, or until a manager cannot go on. Health is answered to the last.
@@ -176,9 +202,13 @@ impl Watching {
 }
 
 impl Part {
-    async fn new(config: &ManagerConfig, registry: Registry, log: Option<Arc<dyn LogLevel>>) -> Result<Part, AppError> {
+    async fn new(
+        config: &ManagerConfig,
+        client: Client,
+        registry: Registry,
+        log: Option<Arc<dyn LogLevel>>,
+    ) -> Result<Part, AppError> {
         let name = config.name.clone();
-        let client = client(&config.api).await.map_err(|why| AppError::Api { manager: name.clone(), why })?;
         if config.profiling {
             heap::start_profiling();
         }

@@ -36,8 +36,29 @@ pub struct Config {
     pub tracing: Tracing,
     /// The managers, in the order of the file; at least one.
     pub managers: Vec<ManagerConfig>,
+    /// The member clusters.
+    pub fleet: Fleet,
     /// The REST face, if it is to run.
     pub api_ext: Option<ApiExt>,
+}
+
+/// Where member clusters are declared, and how they are looked after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fleet {
+    /// Whether they are followed; `None` when the configuration says nothing of them.
+    pub enabled: Option<bool>,
+    /// The namespace of the Secrets and ConfigMaps; `None` is every namespace.
+    pub namespace: Option<String>,
+    /// Between two probes of a member that is well.
+    pub probe_period: Duration,
+    /// How long a call to a member may take.
+    pub call_timeout: Duration,
+    /// Calls to one member at once.
+    pub calls: usize,
+    /// Memory for what is kept of one member, in bytes.
+    pub cache: usize,
+    /// Whose objects; the first manager's when the section does not say.
+    pub api: ApiSource,
 }
 
 /// What is logged.
@@ -192,6 +213,10 @@ impl Config {
             })
             .collect();
         section.finish(reader);
+        let said = root.has("fleet");
+        let mut section = root.section(reader, "fleet");
+        let fleet = fleet(reader, &mut section, said, &managers, folder);
+        section.finish(reader);
         let wanted = root.has("apiExt");
         let mut section = root.section(reader, "apiExt");
         let api_ext = api_ext(reader, &mut section, &managers, folder).filter(|_| wanted);
@@ -200,7 +225,7 @@ impl Config {
         check_addresses(reader, &managers, api_ext.as_ref());
         let problems = std::mem::replace(reader, Reader::new(name, Overrides::default())).finish();
         if problems.is_empty() {
-            Ok(Config { logging, tracing, managers, api_ext })
+            Ok(Config { logging, tracing, managers, fleet, api_ext })
         } else {
             Err(ConfigError { problems })
         }
@@ -339,6 +364,25 @@ fn tls(reader: &mut Reader, section: &mut Section, folder: &Path) -> Option<TlsF
             reader.wrong_together(format!("{}: certFile and keyFile belong together", place.trim_end_matches('.')));
             None
         }
+    }
+}
+
+fn fleet(reader: &mut Reader, section: &mut Section, said: bool, managers: &[ManagerConfig], folder: &Path) -> Fleet {
+    let enabled = section.value(reader, "enabled", boolean).or(said.then_some(true));
+    let namespace = section.value(reader, "namespace", word).unwrap_or_else(|| "muster-system".to_owned());
+    let probe_period = section.value(reader, "probePeriod", duration).unwrap_or(Duration::from_secs(5));
+    let call_timeout = section.value(reader, "callTimeout", duration).unwrap_or(Duration::from_secs(30));
+    let calls = section.value(reader, "calls", count).unwrap_or(32);
+    let mebibytes = section.value(reader, "cacheMebibytes", count).unwrap_or(256);
+    let api = api(reader, section, folder).or_else(|| managers.first().map(|manager| manager.api.clone()));
+    Fleet {
+        enabled,
+        namespace: Some(namespace).filter(|namespace| namespace != "*"),
+        probe_period,
+        call_timeout,
+        calls,
+        cache: mebibytes.saturating_mul(1 << 20),
+        api: api.unwrap_or(ApiSource::Found { context: None }),
     }
 }
 

@@ -20,7 +20,8 @@ pub struct Overrides {
 }
 
 /// Variables that begin so are meant for the configuration.
-const PREFIXES: [&str; 4] = ["MUSTER_LOGGING_", "MUSTER_TRACING_", "MUSTER_MANAGERS_", "MUSTER_APIEXT_"];
+const PREFIXES: [&str; 5] =
+    ["MUSTER_LOGGING_", "MUSTER_TRACING_", "MUSTER_MANAGERS_", "MUSTER_FLEET_", "MUSTER_APIEXT_"];
 
 pub struct Reader {
     file: String,

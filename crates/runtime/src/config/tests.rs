@@ -56,6 +56,23 @@ fn the_sample_says_every_key_and_is_right() {
 }
 
 #[test]
+fn the_fleet_is_followed_when_the_section_is_there_unless_it_says_no() {
+    // SYM-9
+    let fleet = |text: &str| read(text).unwrap().fleet;
+    assert_eq!(fleet("").enabled, None);
+    assert_eq!((fleet("").namespace.as_deref(), fleet("").probe_period.as_secs()), (Some("muster-system"), 5));
+    let said = fleet("fleet: {namespace: '*', calls: 4, cacheMebibytes: 2, callTimeout: 3s}");
+    assert_eq!((said.enabled, said.namespace, said.calls, said.cache), (Some(true), None, 4, 2 << 20));
+    assert_eq!(said.call_timeout.as_secs(), 3);
+    assert_eq!(fleet("fleet: {enabled: false}").enabled, Some(false));
+    let by_variable = read_with("", overrides(&[], &[("MUSTER_FLEET_ENABLED", "true")])).unwrap();
+    assert_eq!(by_variable.fleet.enabled, Some(true));
+    assert_eq!(read("fleet: {namespaces: a}").unwrap_err().len(), 1);
+    let api = fleet("managers: {a: {api: {server: 'http://127.0.0.1:1'}}}\nfleet: {}").api;
+    assert_eq!(api, ApiSource::Server { url: "http://127.0.0.1:1".to_owned(), ca_file: None, token_file: None });
+}
+
+#[test]
 fn every_problem_is_reported_with_its_place() {
     // KC-2
     let problems = read(

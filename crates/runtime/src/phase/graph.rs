@@ -18,7 +18,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    fn label(self) -> &'static str {
+    /// In one word.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Success => "success",
             Self::Failure => "failure",

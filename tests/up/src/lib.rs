@@ -1,0 +1,265 @@
+//! A `muster up` as a child process, in a folder and on ports of its own, and the commands that ask it.
+// The whole crate is a test tool: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use muster_tests::peer::{free_port, muster_binary};
+use muster_tests::process::Process;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::OpenptFlags;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A running `muster up`. It dies with this value.
+pub struct Up {
+    folder: TempDir,
+    pub port: u16,
+    pub secure_port: u16,
+    flags: Vec<String>,
+    process: Process,
+}
+
+impl Up {
+    /// Starts it and waits until it has written its door for the command line.
+    pub fn start(flags: &[&str]) -> Up {
+        Up::start_on("127.0.0.1", flags)
+    }
+
+    /// The same with the console on another address.
+    pub fn start_on(address: &str, flags: &[&str]) -> Up {
+        let folder = tempfile::Builder::new().prefix("muster-up-").tempdir().unwrap();
+        let (port, secure_port) = (free_port(), free_port());
+        let mut all: Vec<String> = vec![
+            "up".to_owned(),
+            format!("--data-dir={}", folder.path().join("data").display()),
+            format!("--bind={address}:{port}"),
+            format!("--secure-port={secure_port}"),
+            "--metrics-bind-address=0".to_owned(),
+            "--health-bind-address=0".to_owned(),
+        ];
+        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let process = spawn(&all, folder.path());
+        let mut up = Up { folder, port, secure_port, flags: all, process };
+        up.until_ready();
+        up
+    }
+
+    /// The same again, after it died.
+    pub fn start_again(&mut self) {
+        self.process = spawn(&self.flags, self.folder.path());
+        self.until_ready();
+    }
+
+    fn until_ready(&mut self) {
+        let begun = Instant::now();
+        // The greeting is the last thing of a start; a restart appends one more.
+        let greetings = |log: &str| log.matches(", ready in ").count();
+        let wanted = greetings(&self.log_before());
+        while greetings(&self.log()) <= wanted {
+            assert!(self.process.alive(), "it died:\n{}", self.log());
+            assert!(begun.elapsed() < PATIENCE, "it is not ready:\n{}", self.log());
+            sleep(Duration::from_millis(5));
+        }
+        fs::write(self.folder.path().join("seen"), self.log()).unwrap();
+    }
+
+    fn log_before(&self) -> String {
+        fs::read_to_string(self.folder.path().join("seen")).unwrap_or_default()
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Everything it said.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.process.log).unwrap_or_default()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Asks it to end, and says whether it did with 0.
+    pub fn stop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let begun = Instant::now();
+        while self.process.alive() {
+            assert!(begun.elapsed() < Duration::from_secs(45), "it does not stop:\n{}", self.log());
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Runs a muster command against it: its exit code, and what it wrote to both.
+    pub fn command(&self, words: &[&str]) -> (i32, String, String) {
+        muster(words, &self.data(), "")
+    }
+
+    pub fn fed(&self, words: &[&str], input: &str) -> (i32, String, String) {
+        muster(words, &self.data(), input)
+    }
+
+    /// Runs a muster command, which must succeed.
+    pub fn ok(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (code, out, err) = self.command(&words);
+        assert_eq!(code, 0, "`muster {line}`: {out}{err}\n{}", tail(&self.log()));
+        out
+    }
+
+    pub fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.ok(&format!("{line} -o json"))).unwrap()
+    }
+
+    /// Waits until every member runs.
+    pub fn until_running(&self, count: usize) {
+        until("the members run", || {
+            let rows = self.json("cluster list");
+            rows["items"].as_array().unwrap().iter().filter(|row| row["state"] == "Running").count() == count
+        });
+    }
+
+    /// One request without a token; code and body.
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n", self.port);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+        }
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
+        (code, answer.split_once("\r\n\r\n").map_or_else(String::new, |(_, body)| body.to_owned()))
+    }
+}
+
+/// A command of muster with a terminal at its end.
+pub struct Seated {
+    child: Child,
+    near: fs::File,
+    heard: Receiver<Vec<u8>>,
+    said: String,
+}
+
+impl Seated {
+    pub fn start(up: &Up, words: &[&str]) -> Seated {
+        let near = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&near).unwrap();
+        rustix::pty::unlockpt(&near).unwrap();
+        let name = rustix::pty::ptsname(&near, Vec::new()).unwrap();
+        let far = fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let mut command = Command::new(muster_binary().unwrap());
+        command.args(words).env("MUSTER_DATA_DIR", up.data());
+        command.stdin(far.try_clone().unwrap()).stdout(far.try_clone().unwrap()).stderr(far);
+        let child = command.spawn().unwrap();
+        let near = fs::File::from(near);
+        let (sender, heard) = channel();
+        let mut reader = near.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Seated { child, near, heard, said: String::new() }
+    }
+
+    pub fn type_in(&mut self, text: &str) {
+        self.near.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until this was printed, behind what was waited for before.
+    pub fn until(&mut self, text: &str) {
+        let begun = Instant::now();
+        loop {
+            if let Some(at) = self.said.find(text) {
+                self.said.drain(..at + text.len());
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "no {text:?} in {:?}", self.said);
+            if let Ok(bytes) = self.heard.recv_timeout(Duration::from_millis(200)) {
+                self.said.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    /// Its exit code.
+    pub fn ended(mut self) -> i32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not end; it said {:?}", self.said);
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(flags: &[String], folder: &Path) -> Process {
+    Process::spawn("up", &muster_binary().unwrap(), flags, &folder.join("up.log")).unwrap()
+}
+
+/// Runs a command of muster on a data directory.
+pub fn muster(words: &[&str], data: &Path, input: &str) -> (i32, String, String) {
+    let mut command = Command::new(muster_binary().unwrap());
+    command.args(words).env("MUSTER_DATA_DIR", data).env("HOME", data);
+    for variable in ["MUSTER_SERVER", "MUSTER_TOKEN", "MUSTER_CLUSTER", "MUSTER_LOG"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (ended.status.code().unwrap_or(-1), text(ended.stdout), text(ended.stderr))
+}
+
+/// Tries until it holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}

@@ -1,0 +1,111 @@
+//! Real members of a `muster up`: imported, kept over kill -9, taken out; on our API server and on a real Kubernetes.
+#![allow(clippy::unwrap_used, clippy::expect_used, unused_crate_dependencies)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use muster_tests::process::Process;
+use muster_tests::{Peer, peer::muster_binary};
+use muster_tests_up::{Up, until};
+use serde_json::Value;
+
+/// A simulated cluster of another process, with its kubeconfig.
+struct Other {
+    _process: Process,
+    kubeconfig: String,
+}
+
+impl Other {
+    fn start(folder: &Path) -> Other {
+        let dir = folder.join("simulated");
+        let flags = ["simulate", "--members=1", "--port=0", &format!("--data-dir={}", dir.display())];
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let log = folder.join("simulated.log");
+        let process = Process::spawn("simulate", &muster_binary().unwrap(), &flags, &log).unwrap();
+        until("the other cluster runs", || {
+            fs::read_to_string(&log).unwrap_or_default().contains("simulated clusters;")
+        });
+        Other { _process: process, kubeconfig: dir.join("member-1.kubeconfig").display().to_string() }
+    }
+}
+
+fn state(up: &Up, name: &str) -> String {
+    let (code, out, _) = up.command(&["cluster", "get", name, "-o", "json"]);
+    if code != 0 {
+        return String::new();
+    }
+    let row: Value = serde_json::from_str(&out).unwrap();
+    row["state"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Imports, looks, takes the kubeconfig, survives a kill, takes it out.
+fn walk(up: &mut Up) {
+    let other = Other::start(up.folder());
+    let preview = up.ok(&format!("cluster import prod --kubeconfig {} --dry-run", other.kubeconfig));
+    assert!(preview.contains("dry run") && preview.contains("https://127.0.0.1:"), "{preview}");
+    assert_eq!(state(up, "prod"), "");
+    let said = up.ok(&format!("cluster import prod --kubeconfig {} --label zone=z1 --wait", other.kubeconfig));
+    assert!(said.contains("cluster/prod imported") && said.contains("cluster/prod is running"), "{said}");
+    assert!(up.ok("cluster get prod").contains("zone=z1"));
+    let (code, _, err) = up.command(&["cluster", "import", "prod", "--kubeconfig", &other.kubeconfig]);
+    assert!(code == 7 && err.contains("duplicate cluster"), "{code} {err}");
+
+    let file = up.folder().join("prod.kubeconfig");
+    up.ok(&format!("cluster kubeconfig prod -f {}", file.display()));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&file).unwrap().contains("https://127.0.0.1:"));
+    let (code, _, err) = up.command(&["cluster", "kubeconfig", "prod", "-f", file.to_str().unwrap()]);
+    assert!(code == 3 && err.contains("--force"), "{err}");
+
+    up.kill();
+    up.start_again();
+    until("the member is back", || state(up, "prod") == "Running");
+    let said = up.ok("cluster delete prod --yes");
+    assert_eq!(said, "cluster/prod deleted\n");
+    until("the member is gone", || state(up, "prod").is_empty());
+    let log = up.log();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_member_is_imported_survives_a_kill_and_is_taken_out() {
+    // SYM-9, SC-9, SC-10
+    walk(&mut Up::start(&[]));
+}
+
+#[test]
+fn the_same_on_a_real_kubernetes() {
+    // SYM-9
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let peer = runtime.block_on(Peer::kubernetes()).unwrap();
+    let kubeconfig = peer.kubeconfig();
+    let mut up = Up::start(&["--kubeconfig", kubeconfig.to_str().unwrap(), "--leader-elect=false"]);
+    let namespaces = runtime.block_on(peer.get("/api/v1/namespaces/muster-system"));
+    assert_eq!(namespaces.status, 200);
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ats.demo.wukong.com";
+    assert_eq!(runtime.block_on(peer.get(crds)).status, 200);
+    assert!(!up.data().join("store").exists(), "nothing is kept here");
+    walk(&mut up);
+    runtime.shutdown_timeout(Duration::from_secs(5));
+}
+
+#[test]
+fn what_an_imported_kubeconfig_may_not_ask_is_named() {
+    // B-13
+    let up = Up::start(&[]);
+    let hostile = "{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}], \
+                   clusters: [{name: c, cluster: {server: 'https://h:1', insecure-skip-tls-verify: true}}], \
+                   users: [{name: u, user: {exec: {command: /bin/true}}}]}";
+    let import = ["cluster", "import", "evil", "--kubeconfig", "-"];
+    let (code, out, err) = up.fed(&import, hostile);
+    assert!(code == 1 && err.contains("insecure-skip-tls-verify"), "{code} {out}{err}");
+    // What can be allowed is allowed by name; a program is never run.
+    let allowed = [&import[..], &["--allow", "insecure"]].concat();
+    let (code, out, err) = up.fed(&allowed, hostile);
+    assert!(code == 1 && err.contains("users[0].user.exec"), "{code} {out}{err}");
+    let (code, out, err) = up.fed(&[&allowed[..], &["--dry-run"]].concat(), hostile);
+    assert!(code == 1 && out.contains("refused    users[0].user.exec"), "{code} {out}{err}");
+    assert_eq!(up.ok("cluster list -o name"), "");
+}
