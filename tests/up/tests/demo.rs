@@ -195,7 +195,7 @@ fn beyond_this_machine_it_speaks_tls_and_the_commands_know_its_authority() {
     let up = Up::start_on("0.0.0.0", &["--host=muster.example.org"]);
     assert_eq!(up.ok("cluster list -o name"), "");
     let link = up.ok("console");
-    assert!(link.starts_with("https://"), "{link}");
+    assert!(link.starts_with(&format!("https://muster.example.org:{}/setup#t=", up.port)), "{link}");
     // Whom else to believe is not guessed.
     let token = up.folder().join("token");
     fs::write(&token, "x").unwrap();
