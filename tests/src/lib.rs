@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod differential;
+pub mod kwok;
 pub mod normal;
 pub mod peer;
 pub mod process;

@@ -179,12 +179,14 @@ impl Peer {
                     "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                     "--authorization-mode=RBAC".to_owned(),
                     "--endpoint-reconciler-type=none".to_owned(),
-                    // What we do not have must not show in the bodies that are compared.
-                    "--disable-admission-plugins=ServiceAccount".to_owned(),
                     // Compaction only when a test asks for it.
                     "--etcd-compaction-interval=0".to_owned(),
                     "--profiling=false".to_owned(),
                 ];
+                if !self.arguments.iter().any(|argument| argument.starts_with("--enable-admission-plugins")) {
+                    // What we do not have must not show in the bodies that are compared.
+                    arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+                }
                 arguments.extend(self.arguments.iter().cloned());
                 processes.push(spawn("kube-apiserver", &peers.join("kube-apiserver"), &arguments, &self.dir)?);
             }
@@ -362,12 +364,12 @@ impl Peer {
     }
 }
 
-fn spawn(name: &str, program: &Path, arguments: &[String], dir: &Path) -> Result<Process, String> {
+pub(crate) fn spawn(name: &str, program: &Path, arguments: &[String], dir: &Path) -> Result<Process, String> {
     Process::spawn(name, program, arguments, &dir.join(format!("{name}.log")))
         .map_err(|why| format!("cannot start {}: {why}", program.display()))
 }
 
-fn tail(log: &Path) -> String {
+pub(crate) fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(8)..].iter().map(|line| line.chars().take(240).collect::<String>());
@@ -389,18 +391,23 @@ pub fn peers_folder() -> Result<PathBuf, String> {
     if let Some(folder) = &*folder {
         return Ok(folder.clone());
     }
+    let path = ensure(&["kube-apiserver", "kubectl", "etcd"])?;
+    *folder = Some(path.clone());
+    Ok(path)
+}
+
+/// Builds what is missing of these peers and names the folder that holds them.
+pub fn ensure(peers: &[&str]) -> Result<PathBuf, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/ensure");
     let output = std::process::Command::new(script)
-        .args(["kube-apiserver", "kubectl", "etcd"])
+        .args(peers)
         .stderr(std::process::Stdio::inherit())
         .output()
         .map_err(|e| e.to_string())?;
     if !output.status.success() {
         return Err("tests/peers/ensure failed".to_owned());
     }
-    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    *folder = Some(path.clone());
-    Ok(path)
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 /// A free port below the range the kernel hands out by itself, so that nobody takes it before the server does.

@@ -85,6 +85,10 @@ impl Up {
         self.folder.path()
     }
 
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Everything it said.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.process.log).unwrap_or_default()
