@@ -89,7 +89,10 @@ impl Stage {
 
     pub fn logs(&self) -> String {
         let clusters = self.clusters.iter().map(|cluster| format!("=== {}\n{}", cluster.name, cluster.log_tail()));
-        format!("{}\n=== muster\n{}", clusters.collect::<String>(), self.up.log())
+        let log = self.up.log();
+        let last: Vec<&str> = log.lines().rev().take(60).collect();
+        let muster = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+        format!("{}\n=== muster\n{muster}", clusters.collect::<String>())
     }
 }
 
