@@ -1,5 +1,5 @@
 //! Into containers, through a real kube-apiserver: what a kubelet would answer comes from kwok.
-use muster_tests::kwok::PRINTED;
+use muster_tests::cluster::PRINTED;
 use muster_tests_up::{Seated, until};
 
 use crate::stage::{Stage, web};

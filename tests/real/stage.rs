@@ -2,7 +2,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use muster_tests::kwok::Cluster;
+use muster_tests::cluster::{Cluster, Nodes};
 use muster_tests_up::Up;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -19,7 +19,8 @@ impl Stage {
     pub fn begin() -> Result<Stage, String> {
         let runtime = Runtime::new().map_err(|why| why.to_string())?;
         // One after the other: at once they would starve each other on a small machine.
-        let clusters: Result<_, String> = NAMES.iter().map(|name| runtime.block_on(Cluster::start(name))).collect();
+        let clusters: Result<_, String> =
+            NAMES.iter().map(|name| runtime.block_on(Cluster::start(name, Nodes::Fake))).collect();
         Ok(Stage { clusters: clusters?, up: Up::start(&[]), runtime })
     }
 
