@@ -3,17 +3,17 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO_DENY := 0.20.2
 
-.PHONY: run test e2e lint bench peers facts fuzz
+.PHONY: run test e2e lint bench peers facts fuzz console dist
 
-run: toolchain ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
+run: toolchain dist ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
 	cargo run --release -p muster -- up --demo
 
-test: lint peers ## everything CI runs
+test: lint peers console ## everything CI runs
 	cargo build -p muster
 	cargo test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ {for (i = 2; i <= NF; i++) if ($$i ~ /^passed/) n += $$(i-1)} END {print n " passed, 0 failed"}' target/test.log
 
-e2e: toolchain ## real clusters as members of one `muster up`, one of them with a real kubelet; its peers take minutes to build, once
+e2e: toolchain dist ## real clusters as members of one `muster up`, one of them with a real kubelet; its peers take minutes to build, once
 	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok kubelet node helm3 helm4 >/dev/null
 	cargo build -p muster
 	MUSTER_E2E=1 cargo test -p muster-tests-real
@@ -25,10 +25,20 @@ lint: toolchain
 	cargo fetch --locked --quiet
 	cargo deny --offline check bans licenses sources
 
-bench: peers ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
-	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles
+dist: ## the web console as the binary embeds it, console/dist
+	@node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' \
+	  || { echo "the console needs Node 20.19 or newer"; exit 1; }
+	cd console && { cmp -s package-lock.json node_modules/.muster-lock || { npm ci --no-fund --no-audit && cp package-lock.json node_modules/.muster-lock; }; }
+	cd console && npm run --silent build
+
+console: dist ## its checks and unit tests
+	cd console && npm run --silent check && npm run --silent test
+
+bench: peers dist ## against kube-apiserver + etcd, both sides in one run; FLAGS=--quick for a short one
+	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles -p muster-bench-fleet
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 	MUSTER_BIN=target/release/muster target/release/muster-bench-reconciles $(FLAGS)
+	target/release/muster-bench-fleet $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis from Debian
 	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli >/dev/null

@@ -97,9 +97,9 @@ async fn everything_of_an_application(peer: &Peer) {
     }
     assert_eq!((&all["services"][0]["cluster"], &all["services"][0]["name"]), (&json!("beijing"), &json!("web")));
     let pod = pods[0]["name"].as_str().unwrap();
-    let events = stage
-        .until(&format!("/api/cluster/all/namespace/shop/pods/{pod}/event"), |page| page["count"].as_u64() > Some(0));
-    for event in events.await["items"].as_array().unwrap() {
+    let path = format!("/api/cluster/all/namespace/shop/pods/{pod}/event");
+    let events = stage.until(&path, |page| page["count"].as_u64() > Some(0)).await;
+    for event in events["items"].as_array().unwrap() {
         assert_eq!(
             (&event["kind"], &event["object"], &event["cluster"]),
             (&json!("Pod"), &json!(pod), &json!("beijing")),

@@ -53,7 +53,7 @@ async fn a_lost_member_is_shown_as_it_was(peer: &Peer) {
         stage.app(member, "shop", "web", json!({"app": "web"}), 1).await;
     }
     stage.pods("web", 2).await;
-    stage.members["shanghai"].set_network(Network { cut: true, ..Network::default() });
+    stage.members["shanghai"].set_network(Network::BlackHole);
     let page = stage.until("/api/cluster/all/appPod/web", |page| page["stale"] != json!([])).await;
     assert_eq!((&page["stale"][0]["cluster"], &page["count"]), (&json!("shanghai"), &json!(2)), "{page}");
     assert!(page["stale"][0]["since"].as_str().unwrap().starts_with("20"), "{page}");

@@ -153,6 +153,8 @@ async fn run(kind: Kind, dir: &Path, program: &Path, scale: &Scale) -> Figures {
         let program = Program::start(program, &kubeconfig, scale.objects, false);
         figures.insert("1 cold, looking only, s", tokio::task::block_in_place(|| program.figures("cold"))[0]);
         figures.insert("2 cold, looking only, CPU s", program.cpu() / 1000.0);
+        // Let allocators and collectors settle, for both alike.
+        tokio::time::sleep(SETTLE).await;
         figures.insert("3 resident memory after, MiB", program.memory("VmRSS"));
         figures.insert("4 peak memory, MiB", program.memory("VmHWM"));
     }
@@ -160,6 +162,7 @@ async fn run(kind: Kind, dir: &Path, program: &Path, scale: &Scale) -> Figures {
         let program = Program::start(program, &kubeconfig, scale.objects, true);
         figures.insert("5 cold, each status written, s", tokio::task::block_in_place(|| program.figures("cold"))[0]);
         figures.insert("6 cold, each status written, CPU s", program.cpu() / 1000.0);
+        tokio::time::sleep(SETTLE).await;
         figures.insert("7 resident memory after writing, MiB", program.memory("VmRSS"));
     }
     let mut program = Program::start(program, &kubeconfig, scale.objects, false);
@@ -176,6 +179,8 @@ async fn run(kind: Kind, dir: &Path, program: &Path, scale: &Scale) -> Figures {
     figures.insert("idle CPU, ms per s", (program.cpu() - before) / scale.idle.as_secs_f64());
     figures
 }
+
+const SETTLE: Duration = Duration::from_secs(2);
 
 const ITEMS: &str = "/apis/bench.muster.dev/v1/namespaces/default/items";
 

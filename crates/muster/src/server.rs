@@ -31,11 +31,12 @@ pub fn run(flags: Apiserver) -> Result<(), Problem> {
 }
 
 async fn serve(flags: Apiserver) -> Result<(), Problem> {
-    if flags.listen.secure_port == 0 && flags.listen.insecure_port == 0 {
+    let opened = Opened::open(flags).await?;
+    if opened.plain.is_none() && opened.secure().is_none() {
+        opened.close().await;
         return Err(Problem::new(Kind::Configuration, "nothing to listen on", "both ports are 0")
             .next("set --secure-port or --insecure-port"));
     }
-    let opened = Opened::open(flags).await?;
     // Before anybody can see us ready: a signal that finds no handler kills.
     let mut signals = Signals::new()?;
     greet(opened.flags(), opened.dir(), opened.plain, opened.secure());

@@ -85,6 +85,11 @@ impl Opened {
         self.parts.secure.as_ref()
     }
 
+    /// Closes everything again, unserved.
+    pub async fn close(self) {
+        self.parts.close().await;
+    }
+
     /// Begins to serve.
     pub fn start(self) -> Running {
         let Opened { parts, server, api, .. } = self;
@@ -138,8 +143,14 @@ impl Running {
         if let Some(controllers) = self.controllers {
             let _ = controllers.await;
         }
-        drop(self.parts.audit);
-        self.parts.store.shutdown().await;
+        self.parts.close().await;
+    }
+}
+
+impl Parts {
+    async fn close(self) {
+        drop(self.audit);
+        self.store.shutdown().await;
     }
 }
 

@@ -160,6 +160,32 @@ impl World {
 }
 
 #[test]
+fn a_hub_follows_the_members_its_configuration_speaks_of() {
+    // SYM-9 SYM-11
+    let world = World::new(&[]);
+    let config = world.config("fleet: {namespace: default, probePeriod: 1s}\n");
+    let hub = Running::start(muster(&["hub", "-c", config.to_str().unwrap()]), &world.path("hub.log"));
+    world.ready();
+    let figure = |state: &str| get(world.metrics, "/metrics").unwrap_or_default().contains(state);
+    assert!(figure("muster_members{state=\"Running\"} 0"));
+    let body = format!(
+        r#"{{"metadata":{{"name":"self","labels":{{"muster.dev/member":"true"}}}},"stringData":{{"server":"http://127.0.0.1:{}","token":"x"}}}}"#,
+        world.api
+    );
+    let request = format!(
+        "POST /api/v1/namespaces/default/secrets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    assert!(http(world.api, &request).unwrap().starts_with("HTTP/1.1 201"));
+    // It is known and asked; that its token is none is the member's to say.
+    eventually("the member is known", || figure("muster_member_up{member=\"self\"} 0"));
+    hub.stop();
+    let log = fs::read_to_string(world.path("hub.log")).unwrap();
+    assert!(log.contains("a member joined the fleet"), "{log}");
+}
+
+#[test]
 fn a_hub_is_started_watched_steered_and_stopped() {
     // KC-1 KC-5 SYM-10 SYM-11
     let world = World::new(&[]);

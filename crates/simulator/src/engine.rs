@@ -95,11 +95,11 @@ impl Engine for Quiet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::{Attrs, Collection, Expect, Key};
+    use store::{Attrs, Collection, Expect, Guard, Key};
 
     fn write(name: &str, expect: Expect, value: &'static [u8]) -> Write {
         let key = Key::new(&Collection::new("things"), name);
-        Write { key, expect, change: Change::Put { value: value.into(), attrs: Arc::new(Attrs::default()) } }
+        Write::new(key, expect, Change::Put { value: value.into(), attrs: Arc::new(Attrs::default()) })
     }
 
     #[tokio::test]
@@ -113,8 +113,19 @@ mod tests {
         let key = Key::new(&Collection::new("things"), "a");
         assert_eq!(&store.get(&key).unwrap().value[..], b"3");
         let gone = Key::new(&Collection::new("things"), "b");
-        let delete = Write { key: gone, expect: Expect::Anything, change: Change::Delete };
+        let delete = Write::new(gone, Expect::Anything, Change::Delete);
         assert!(matches!(store.write(delete).await, Err(Error::Conflict { current: None })));
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_guard_changed_does_not_happen() {
+        let store = open(10, Arc::default());
+        let lease = store.write(write("lease", Expect::Absent, b"1")).await.unwrap();
+        let guard = Guard { key: Key::new(&Collection::new("things"), "lease"), revision: lease.revision };
+        let guarded = |name: &str| Write { guard: Some(guard.clone()), ..write(name, Expect::Absent, b"x") };
+        store.write(guarded("a")).await.unwrap();
+        store.write(write("lease", Expect::Anything, b"2")).await.unwrap();
+        assert!(matches!(store.write(guarded("b")).await, Err(Error::Overtaken)));
     }
 
     #[tokio::test]

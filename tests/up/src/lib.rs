@@ -32,12 +32,17 @@ pub struct Up {
 impl Up {
     /// Starts it and waits until it has written its door for the command line.
     pub fn start(flags: &[&str]) -> Up {
+        Up::start_on("127.0.0.1", flags)
+    }
+
+    /// The same with the console on another address.
+    pub fn start_on(address: &str, flags: &[&str]) -> Up {
         let folder = tempfile::Builder::new().prefix("muster-up-").tempdir().unwrap();
         let (port, secure_port) = (free_port(), free_port());
         let mut all: Vec<String> = vec![
             "up".to_owned(),
             format!("--data-dir={}", folder.path().join("data").display()),
-            format!("--bind=127.0.0.1:{port}"),
+            format!("--bind={address}:{port}"),
             format!("--secure-port={secure_port}"),
             "--metrics-bind-address=0".to_owned(),
             "--health-bind-address=0".to_owned(),

@@ -191,6 +191,20 @@ fn a_taken_address_and_a_demo_in_the_open_are_refused() {
 }
 
 #[test]
+fn beyond_this_machine_it_speaks_tls_and_the_commands_know_its_authority() {
+    let up = Up::start_on("0.0.0.0", &["--host=muster.example.org"]);
+    assert_eq!(up.ok("cluster list -o name"), "");
+    let link = up.ok("console");
+    assert!(link.starts_with("https://"), "{link}");
+    // Whom else to believe is not guessed.
+    let token = up.folder().join("token");
+    fs::write(&token, "x").unwrap();
+    let server = format!("https://localhost:{}", up.port);
+    let (code, _, err) = up.command(&["pods", "--server", &server, "--token-file", token.to_str().unwrap()]);
+    assert!(code == 8 && err.contains("certificate"), "{code} {err}");
+}
+
+#[test]
 fn the_first_administrator_is_made_by_a_link_that_works_once() {
     let mut up = Up::start(&[]);
     let link = up.ok("console");

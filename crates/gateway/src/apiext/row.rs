@@ -151,16 +151,17 @@ impl Row {
     pub(crate) fn of_member(cluster: &Arc<str>, key: &Key, object: &fleet::Bytes, kind: &Arc<Kind>) -> Self {
         let namespace = key.namespace.clone().unwrap_or_else(|| Arc::from(""));
         let Ok(Head { metadata, status, spec }) = serde_json::from_slice::<Head<'_>>(object) else {
-            // Of a strange shape: read as a whole, which asks for less.
-            return match serde_json::from_slice(object) {
-                Ok(whole) => Self::flat(whole, kind, Show::Public, cluster.clone()),
-                Err(_) => Self::shaped(Shape {
-                    json: json!({"cluster": &**cluster, "namespace": &*namespace, "name": &*key.name})
-                        .to_string()
-                        .into(),
-                    ..Shape::of(cluster, &namespace, &key.name, &BTreeMap::new())
-                }),
-            };
+            // Of a strange shape: read as a whole, which asks for less, and else shown by its name.
+            if let Ok(whole) = serde_json::from_slice(object) {
+                return Self::flat(whole, kind, Show::Public, cluster.clone());
+            }
+            let whole: Value = serde_json::from_slice(object).unwrap_or_default();
+            let labels = whole["metadata"]["labels"].as_object().into_iter().flatten();
+            let labels =
+                labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect();
+            let shown = json!({"cluster": &**cluster, "namespace": &*namespace, "name": &*key.name, "labels": labels});
+            let shape = Shape::of(cluster, &namespace, &key.name, &labels);
+            return Self::shaped(Shape { json: shown.to_string().into(), ..shape });
         };
         let rest = Map::from_iter([("status".to_owned(), status)]);
         let (phase, _) = phase(&rest, metadata.deletion_timestamp.is_some());

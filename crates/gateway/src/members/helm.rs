@@ -75,7 +75,10 @@ struct Told {
 
 /// What releases came to when they were unpacked. A Secret of Helm does not change but for its status, which is a label too.
 #[derive(Default)]
-pub(super) struct Releases(Mutex<HashMap<Place, (Box<str>, Arc<Told>)>>);
+pub(super) struct Releases(Mutex<HashMap<Place, Known>>);
+
+/// The version of the Secret, and what it came to.
+type Known = (Box<str>, Arc<Told>);
 
 /// Member, namespace, name of the Secret.
 type Place = (Arc<str>, Arc<str>, Arc<str>);

@@ -22,7 +22,9 @@ use crate::visit::{Answered, json as json_answer};
 
 /// The catalog of each member, for as long as it is one.
 #[derive(Default)]
-pub(super) struct Catalogs(Mutex<HashMap<Arc<str>, (Weak<Member>, Arc<Catalog>)>>);
+pub(super) struct Catalogs(Mutex<HashMap<Arc<str>, Own>>);
+
+type Own = (Weak<Member>, Arc<Catalog>);
 
 impl Catalogs {
     fn of(&self, member: &Arc<Member>) -> Arc<Catalog> {

@@ -1,6 +1,9 @@
 //! Where everything is kept: our own API server in this process, or a Kubernetes that somebody else runs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use apiserver::audit::Destination;
 use clap::{Args, FromArgMatches};
@@ -73,18 +76,18 @@ impl Meta {
         Ok(Meta { server: Some(running), shown: Shown { url, plain, kubeconfig }, hub, fleet, upstream, audit })
     }
 
-    async fn elsewhere(file: &PathBuf, token: &str) -> Result<Meta, Problem> {
+    async fn elsewhere(file: &Path, token: &str) -> Result<Meta, Problem> {
         let unusable = |why: String| {
             Problem::new(Kind::Configuration, format!("{} cannot be used", file.display()), why)
                 .next("name a kubeconfig whose current context is the cluster to keep everything in")
         };
-        let source = ApiSource::Kubeconfig { file: file.clone(), context: None };
+        let source = ApiSource::Kubeconfig { file: file.to_owned(), context: None };
         let client = runtime::app::client(&source).await.map_err(|e| unusable(e.to_string()))?;
         let config = runtime::app::api_config(&source).await.map_err(|e| unusable(e.to_string()))?;
         let url = Some(config.cluster_url.to_string());
         let upstream = Upstream::from_config(config).map_err(|e| unusable(e.to_string()))?;
         let upstream = upstream.map_bare(|own, bare| local::client(own.clone(), bare, token));
-        let shown = Shown { url, plain: None, kubeconfig: Some(file.clone()) };
+        let shown = Shown { url, plain: None, kubeconfig: Some(file.to_owned()) };
         Ok(Meta { server: None, shown, hub: client.clone(), fleet: client, upstream, audit: None })
     }
 

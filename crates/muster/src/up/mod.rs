@@ -10,7 +10,7 @@ mod reconcilers;
 use std::{
     fs,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -340,7 +340,7 @@ fn reached(face: &Listening, flags: &Up) -> String {
 }
 
 /// What a password file holds, without the end of its line.
-fn password(file: &PathBuf) -> Result<fleet::Secret, Problem> {
+fn password(file: &Path) -> Result<fleet::Secret, Problem> {
     let text = fs::read_to_string(file).map_err(|e| {
         Problem::new(Kind::Configuration, format!("no password in {}", file.display()), e)
             .next("mend --admin-password-file or MUSTER_ADMIN_PASSWORD_FILE, or leave it out and use the setup link")

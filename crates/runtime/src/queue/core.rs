@@ -27,6 +27,9 @@ pub enum Priority {
 /// After this many keys of higher priority a waiting lower one has its turn.
 const PATIENCE: u32 = 8;
 
+/// Room for so many keys is kept.
+const ROOM: usize = 256;
+
 /// What the queue knows about a key. Dropped as soon as there is nothing to know.
 #[derive(Debug, Default)]
 struct Entry {
@@ -285,12 +288,28 @@ impl<K: Clone + Eq + Hash> Core<K> {
             && entry.failures == 0
         {
             self.entries.remove(key);
+            self.shrink();
+        }
+    }
+
+    /// The room that the first list took is not kept for ever.
+    fn shrink(&mut self) {
+        if self.entries.capacity() > ROOM.max(8 * self.entries.len()) {
+            self.entries.shrink_to(ROOM.max(2 * self.entries.len()));
+            for lane in &mut self.lanes {
+                lane.shrink_to(ROOM.max(2 * lane.len()));
+            }
         }
     }
 
     fn ticket(&mut self) -> u64 {
         self.next_ticket += 1;
         self.next_ticket
+    }
+
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.entries.capacity() + self.lanes.iter().map(VecDeque::capacity).sum::<usize>()
     }
 
     #[cfg(test)]

@@ -46,6 +46,18 @@ fn a_key_in_work_is_run_once_more_but_not_at_the_same_time() {
 }
 
 #[test]
+fn the_room_of_a_first_list_is_given_back() {
+    let now = Instant::now();
+    let mut core = Core::new(Backoff::default(), Rate::default(), fastrand::Rng::with_seed(1));
+    (0..10_000).for_each(|key| drop(core.add(key, Priority::Listed, now)));
+    let full = core.room();
+    while let Some(taken) = core.take(now) {
+        core.done(&taken.key, Ended::Well, now);
+    }
+    assert!(full >= 20_000 && core.room() < 4_000, "{full}, then {}", core.room());
+}
+
+#[test]
 fn changes_come_before_retries_before_the_first_list() {
     let (mut core, now) = core();
     core.add("listed", Priority::Listed, now);

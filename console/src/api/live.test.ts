@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Live } from "./live";
+
+class Socket extends EventTarget {
+  readyState = 0;
+  sent: string[] = [];
+  send(text: string) {
+    this.sent.push(text);
+  }
+  close() {
+    if (this.readyState === 3) return;
+    this.readyState = 3;
+    this.dispatchEvent(new Event("close"));
+  }
+  open() {
+    this.readyState = 1;
+    this.dispatchEvent(new Event("open"));
+  }
+  says(notice: object) {
+    this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(notice) }));
+  }
+}
+
+const flush = async () => {
+  await vi.advanceTimersByTimeAsync(0);
+};
+
+describe("the live line", () => {
+  let sockets: Socket[];
+  let line: Live;
+  const last = () => sockets[sockets.length - 1] as Socket;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    sockets = [];
+    line = new Live({
+      open: async () => {
+        const socket = new Socket();
+        sockets.push(socket);
+        return socket as unknown as WebSocket;
+      },
+      now: () => Date.now(),
+    });
+  });
+  afterEach(() => {
+    line.stop();
+    vi.useRealTimers();
+  });
+
+  it("subscribes once for two readers of a path and tells both", async () => {
+    line.start();
+    await flush();
+    last().open();
+    const heard: string[] = [];
+    line.subscribe("/a", (event) => heard.push(`one ${event}`));
+    line.subscribe("/a", (event) => heard.push(`two ${event}`));
+    expect(last().sent.map((text) => JSON.parse(text))).toEqual([{ subscribe: { id: "s1", path: "/a" } }]);
+    last().says({ id: "s1", event: "changed" });
+    expect(heard).toEqual(["one changed", "two changed"]);
+  });
+
+  it("unsubscribes with the last reader", async () => {
+    line.start();
+    await flush();
+    last().open();
+    const first = line.subscribe("/a", () => {});
+    const second = line.subscribe("/a", () => {});
+    first();
+    expect(last().sent).toHaveLength(1);
+    second();
+    expect(JSON.parse(last().sent[1] as string)).toEqual({ unsubscribe: "s1" });
+  });
+
+  it("says since when it is stale, comes back by itself and has everything fetched again", async () => {
+    line.start();
+    await flush();
+    last().open();
+    expect(line.liveness.get()).toEqual({ state: "live" });
+    const heard: string[] = [];
+    line.subscribe("/a", (event) => heard.push(event));
+    const then = Date.now();
+    last().close();
+    expect(line.liveness.get()).toEqual({ state: "stale", since: then });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(sockets).toHaveLength(2);
+    last().open();
+    expect(line.liveness.get()).toEqual({ state: "live" });
+    expect(last().sent.map((text) => JSON.parse(text))).toEqual([{ subscribe: { id: "s1", path: "/a" } }]);
+    expect(heard).toEqual(["changed"]);
+  });
+
+  it("gives up a line that has been silent for too long", async () => {
+    line.start();
+    await flush();
+    last().open();
+    await vi.advanceTimersByTimeAsync(30_000);
+    last().says({ event: "ping" });
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(line.liveness.get().state).toBe("live");
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(sockets.length).toBeGreaterThan(1);
+  });
+
+  it("waits longer and longer, and does not connect after it was stopped", async () => {
+    line = new Live({
+      open: async () => {
+        sockets.push(new Socket());
+        throw new Error("no");
+      },
+      now: () => Date.now(),
+    });
+    line.start();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets.length).toBeGreaterThan(4);
+    expect(sockets.length).toBeLessThan(15);
+    line.stop();
+    const before = sockets.length;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sockets).toHaveLength(before);
+  });
+});

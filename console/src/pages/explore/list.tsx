@@ -1,0 +1,159 @@
+// A list of any kind.
+import { FileCode, ScrollText, SquareTerminal, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { useList, useListState, useRead } from "../../api/hooks";
+import { ALL, groupOf, kinds as kindsPath, META, type ObjectRef, resources } from "../../api/paths";
+import type { FlatRow, Kind } from "../../api/types";
+import { openLogs, openTerminal } from "../../dock/store";
+import { useText } from "../../i18n";
+import type { Params } from "../../router/match";
+import { Link, navigate, useScope } from "../../router/router";
+import { Age, Labels, Page, Phase } from "../../ui/basics";
+import { Menu, type MenuItem } from "../../ui/menu";
+import { Empty } from "../../ui/problem";
+import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { readiness } from "../clusters/tabs";
+import { DeleteObject } from "./delete";
+import { NamespacePicker } from "./namespaces";
+import { objectPlace } from "./place";
+
+const FIELDS = "cluster,name,namespace,created,deleting,phase,phaseMessage,labels,owner";
+/** Kinds that have replicas show how many are ready. */
+const COUNTED = new Set(["deployments", "statefulsets", "daemonsets", "replicasets", "jobs"]);
+
+export default function KindList({ params }: { params: Params }) {
+  const t = useText();
+  const [scope, setScope] = useScope();
+  const kind = { group: groupOf(params.group ?? ""), version: params.version ?? "", plural: params.plural ?? "" };
+  const state = useListState("cluster,namespace,name");
+  const known = useRead<Kind[]>(kindsPath(scope), { once: true });
+  const about = known.data?.find((one) => groupOf(one.group) === kind.group && one.plural === kind.plural);
+  const title = about?.kind ?? kind.plural;
+  const namespaced = about?.namespaced ?? true;
+  const counted = COUNTED.has(kind.plural);
+  const list = useList<FlatRow>(resources(scope, kind, namespaced ? state.namespace : undefined), state, {
+    fields: counted ? `${FIELDS},spec.replicas,status` : FIELDS,
+  });
+  const [leaving, setLeaving] = useState<ObjectRef | null>(null);
+
+  const refOf = (row: FlatRow): ObjectRef => ({
+    ...kind,
+    cluster: row.cluster || scope,
+    namespace: row.namespace,
+    name: row.name,
+  });
+  const place = (row: FlatRow, tab = "") => objectPlace(refOf(row), tab);
+  const isPod = kind.plural === "pods" && kind.group === "";
+  const podOf = (row: FlatRow) => ({ cluster: row.cluster, namespace: row.namespace ?? "", name: row.name });
+  const columns: Column<FlatRow>[] = [
+    {
+      name: "name",
+      label: t.common.name,
+      sort: "name",
+      cell: (row) => (
+        <Link to={place(row)} className="strong">
+          {row.name}
+        </Link>
+      ),
+    },
+    {
+      name: "phase",
+      label: t.common.state,
+      sort: "phase",
+      cell: (row) => <Phase word={row.phase} why={row.phaseMessage} />,
+    },
+    ...(scope === ALL
+      ? [{ name: "cluster", label: t.common.cluster, sort: "cluster", cell: (row: FlatRow) => row.cluster }]
+      : []),
+    ...(namespaced
+      ? [
+          {
+            name: "namespace",
+            label: t.common.namespace,
+            sort: "namespace",
+            cell: (row: FlatRow) => row.namespace ?? "–",
+          },
+        ]
+      : []),
+    ...(counted
+      ? [
+          {
+            name: "ready",
+            label: t.pods.ready,
+            end: true,
+            cell: (row: FlatRow) => <span className="number">{readiness(row)}</span>,
+          },
+        ]
+      : []),
+    { name: "owner", label: t.explore.owner, sort: "owner", wide: true, cell: (row) => row.owner ?? "–" },
+    {
+      name: "labels",
+      label: t.common.labels,
+      wide: true,
+      long: true,
+      cell: (row) => <Labels of={row.labels} most={3} />,
+    },
+    { name: "created", label: t.common.age, sort: "created", end: true, cell: (row) => <Age of={row.created} /> },
+  ];
+  const items = (row: FlatRow): MenuItem[] => [
+    ...(isPod
+      ? [
+          { label: t.logs.title, icon: ScrollText, hint: "l", act: () => openLogs([podOf(row)]) },
+          { label: t.pods.terminal, icon: SquareTerminal, hint: "s", act: () => openTerminal(podOf(row)) },
+        ]
+      : []),
+    { label: "YAML", icon: FileCode, hint: "y", act: () => navigate(place(row, "yaml")) },
+    { label: t.common.delete, icon: Trash2, danger: true, act: () => setLeaving(refOf(row)) },
+  ];
+  return (
+    <Page
+      title={title}
+      subtitle={
+        <>
+          <Link to="/explore">{t.nav.explore}</Link> / {params.group}/{kind.version} · {kind.plural}
+        </>
+      }
+    >
+      <div className="list-tools">
+        <SearchBox value={state.q} />
+        {namespaced && <NamespacePicker scope={scope} value={state.namespace} />}
+        <SearchBox value={state.filter} name="filter" />
+        <SearchBox value={state.labelSelector} name="labels" />
+        <button
+          type="button"
+          className="chip"
+          aria-pressed={scope === META}
+          onClick={() => setScope(scope === META ? ALL : META)}
+        >
+          {t.explore.onMeta}
+        </button>
+      </div>
+      <Table
+        label={title}
+        columns={columns}
+        list={list.data}
+        state={state}
+        error={list.error}
+        loading={list.isPlaceholderData}
+        retry={() => void list.refetch()}
+        rowKey={(row) => `${row.cluster}/${row.namespace ?? ""}/${row.name}`}
+        onOpen={(row) => navigate(place(row))}
+        keys={{
+          d: (row) => navigate(place(row)),
+          y: (row) => navigate(place(row, "yaml")),
+          e: (row) => navigate(place(row, "yaml")),
+          ...(isPod && { l: (row: FlatRow) => openLogs([podOf(row)]), s: (row: FlatRow) => openTerminal(podOf(row)) }),
+        }}
+        actions={(row) => <Menu label={t.lists.actionsOf(row.name)} items={items(row)} />}
+        empty={
+          <NothingFound state={state}>
+            <Empty title={t.explore.empty(title)}>{t.explore.emptyWhy(`kubectl create -f ${kind.plural}.yaml`)}</Empty>
+          </NothingFound>
+        }
+      />
+      {leaving && (
+        <DeleteObject refers={leaving} kind={title} onClose={() => setLeaving(null)} onDone={() => setLeaving(null)} />
+      )}
+    </Page>
+  );
+}

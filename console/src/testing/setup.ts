@@ -1,0 +1,22 @@
+// Every test begins with an empty page and storage, in English.
+import { cleanup } from "@testing-library/react";
+import { afterEach, beforeAll, vi } from "vitest";
+import { queries } from "../api/hooks";
+import { who } from "../frame/session";
+import { language } from "../i18n";
+
+beforeAll(() => {
+  // happy-dom has no modal dialogs.
+  HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
+    this.setAttribute("open", "");
+  };
+});
+
+afterEach(() => {
+  cleanup();
+  queries.clear();
+  who.set({ is: "unknown" });
+  language.set("en");
+  localStorage.clear();
+  vi.unstubAllGlobals();
+});
