@@ -13,8 +13,8 @@ test: lint peers console ## everything CI runs
 	cargo test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ {for (i = 2; i <= NF; i++) if ($$i ~ /^passed/) n += $$(i-1)} END {print n " passed, 0 failed"}' target/test.log
 
-e2e: toolchain dist ## three real control planes as members of one `muster up`; their peers take minutes to build, once
-	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok helm3 helm4 >/dev/null
+e2e: toolchain dist ## real clusters as members of one `muster up`, one of them with a real kubelet; its peers take minutes to build, once
+	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok kubelet node helm3 helm4 >/dev/null
 	cargo build -p muster
 	MUSTER_E2E=1 cargo test -p muster-tests-real
 

@@ -1,13 +1,18 @@
-//! `cargo run -p muster-tests --example peer kubernetes|muster|kwok` starts a peer to try things on, until it is interrupted.
+//! `cargo run -p muster-tests --example peer kubernetes|muster|kwok|node` starts a peer to try things on, until it is interrupted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
-use muster_tests::{Kind, Peer, kwok};
+use muster_tests::{Kind, Peer, cluster::Cluster, cluster::Nodes};
 
 #[tokio::main]
 async fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
     let show = |peer: &Peer| println!("https://127.0.0.1:{}  kubeconfig {}", peer.port, peer.kubeconfig().display());
-    if word == "kwok" {
-        let cluster = kwok::Cluster::start("kwok").await.unwrap_or_else(|why| panic!("{why}"));
+    let nodes = match word.as_str() {
+        "kwok" => Some(Nodes::Fake),
+        "node" => Some(Nodes::Real),
+        _ => None,
+    };
+    if let Some(nodes) = nodes {
+        let cluster = Cluster::start(&word, nodes).await.unwrap_or_else(|why| panic!("{why}"));
         show(&cluster.peer);
         return tokio::signal::ctrl_c().await.unwrap();
     }

@@ -51,13 +51,13 @@ pub fn pods_of_all_clusters_are_followed(stage: &mut Stage) {
         let right = |row: &Value| row["nodes"] == 3 && row["nodesReady"] == 3 && row["cpu"]["allocatable"] == 96.0;
         rows["items"].as_array().unwrap().iter().all(right)
     });
-    a_lost_node_is_seen(stage);
+    a_node_that_leaves_is_seen(stage);
 }
 
-fn a_lost_node_is_seen(stage: &Stage) {
+fn a_node_that_leaves_is_seen(stage: &Stage) {
+    stage.kubectl("one", "drain node-2 --timeout=60s");
     stage.kubectl("one", "delete node node-2");
     until("one has a node less", || stage.get("/api/cluster/one")["items"][0]["nodes"] == 2);
-    // The controllers of the cluster bring its pods elsewhere.
     until("no pod is on it", || {
         let rows = stage.up.json("pods web --cluster one");
         let there = rows["items"].as_array().unwrap().iter().filter(|row| row["node"] == "node-2").count();

@@ -2,7 +2,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use muster_tests::kwok::Cluster;
+use muster_tests::cluster::{Cluster, Nodes};
 use muster_tests_up::Up;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -19,7 +19,8 @@ impl Stage {
     pub fn begin() -> Result<Stage, String> {
         let runtime = Runtime::new().map_err(|why| why.to_string())?;
         // One after the other: at once they would starve each other on a small machine.
-        let clusters: Result<_, String> = NAMES.iter().map(|name| runtime.block_on(Cluster::start(name))).collect();
+        let clusters: Result<_, String> =
+            NAMES.iter().map(|name| runtime.block_on(Cluster::start(name, Nodes::Fake))).collect();
         Ok(Stage { clusters: clusters?, up: Up::start(&[]), runtime })
     }
 
@@ -89,7 +90,10 @@ impl Stage {
 
     pub fn logs(&self) -> String {
         let clusters = self.clusters.iter().map(|cluster| format!("=== {}\n{}", cluster.name, cluster.log_tail()));
-        format!("{}\n=== muster\n{}", clusters.collect::<String>(), self.up.log())
+        let log = self.up.log();
+        let last: Vec<&str> = log.lines().rev().take(60).collect();
+        let muster = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+        format!("{}\n=== muster\n{muster}", clusters.collect::<String>())
     }
 }
 

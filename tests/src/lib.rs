@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 pub mod client;
+pub mod cluster;
 pub mod differential;
-pub mod kwok;
 pub mod normal;
 pub mod peer;
 pub mod process;

@@ -21,6 +21,7 @@ mod quantity;
 mod reach;
 mod restart;
 mod route;
+mod routes;
 mod table;
 mod views;
 mod zcloud;

@@ -191,11 +191,28 @@ fn a_taken_address_and_a_demo_in_the_open_are_refused() {
 }
 
 #[test]
+fn a_password_file_makes_the_first_administrator_where_nobody_can_click() {
+    // B-17
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, "canary-password-4711\n").unwrap();
+    let up = Up::start(&["--admin-password-file", file.to_str().unwrap()]);
+    assert!(!up.log().contains("setup "), "{}", up.log());
+    let address = format!("http://127.0.0.1:{}", up.port);
+    let login = |password: &str| {
+        let body = format!(r#"{{"user":"admin","password":"{password}"}}"#);
+        up.request("POST", "/wapi/v1/login", &[("Origin", &address)], &body).0
+    };
+    assert_eq!((login("canary-password-4711"), login("canary-password-4712")), (200, 401));
+    assert!(!up.log().contains("canary"));
+}
+
+#[test]
 fn beyond_this_machine_it_speaks_tls_and_the_commands_know_its_authority() {
     let up = Up::start_on("0.0.0.0", &["--host=muster.example.org"]);
     assert_eq!(up.ok("cluster list -o name"), "");
     let link = up.ok("console");
-    assert!(link.starts_with("https://"), "{link}");
+    assert!(link.starts_with(&format!("https://muster.example.org:{}/setup#t=", up.port)), "{link}");
     // Whom else to believe is not guessed.
     let token = up.folder().join("token");
     fs::write(&token, "x").unwrap();

@@ -104,14 +104,25 @@ impl Catalog {
     }
 
     pub(crate) async fn find(&self, group: &str, version: &str, plural: &str) -> Result<Option<Arc<Kind>>, Problem> {
+        // A definition may have come since: no is said only by what was asked after the question came.
+        self.find_or_no(group, version, plural, Duration::ZERO).await
+    }
+
+    /// The same, where a no may be as old as this: for who asks many catalogs at once, of which some do not have the kind.
+    pub(crate) async fn find_or_no(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        no_for: Duration,
+    ) -> Result<Option<Arc<Kind>>, Problem> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         let now = Instant::now();
         let known = self.snapshot(now.checked_sub(FRESH)).await?;
         if let Some(kind) = known.kinds.get(&key) {
             return Ok(Some(kind.clone()));
         }
-        // A definition may have come since: no is said only by what was asked after the question came.
-        Ok(self.snapshot(Some(now)).await?.kinds.get(&key).cloned())
+        Ok(self.snapshot(now.checked_sub(no_for)).await?.kinds.get(&key).cloned())
     }
 
     /// All kinds, in order of group, version and plural.

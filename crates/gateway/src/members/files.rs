@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::Members;
 use super::channel::{Channel, Command, STDOUT, Said, exit_code};
 use super::exec::{Ran, run};
 use super::listing::Parameters;
-use super::logs::text;
+use super::logs::{kept, text};
 use super::reach::Reached;
 use super::route::Places;
 use crate::access::Create;
@@ -25,6 +27,10 @@ const LONGEST_PATH: usize = 1_024;
 const MOST_FILES: usize = 2_000;
 const MOST_LISTED: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(15);
+/// A file that is followed may be silent: whether it is there is known by then.
+const FOLLOWED: Duration = Duration::from_secs(2);
+/// How long a file may take that is not followed: what is named may be no file, and never end.
+const WHOLE: Duration = Duration::from_secs(60);
 const LINES: u64 = 1_000;
 const MOST_LINES: u64 = 1_000_000;
 /// Of a file that is not followed only so much is sent.
@@ -67,7 +73,7 @@ impl Members {
         let command = Command::quiet(places.get("pod"), parameters.get("container"), words);
         let mut channel = Channel::open(&reach.one()?, &command).await?;
         // The first word decides whether there is anything to read.
-        let first = first(&mut channel).await?;
+        let first = first(&mut channel, if follow { FOLLOWED } else { PATIENCE }).await?;
         let most = if follow { usize::MAX } else { MOST };
         let pieces = stream::unfold((Some(channel), first, 0), move |(channel, first, sent)| async move {
             let mut channel = channel?;
@@ -78,12 +84,19 @@ impl Members {
             let sent = sent + piece.len();
             Some((Ok::<_, BoxError>(piece), ((sent < most).then_some(channel), None, sent)))
         });
-        Ok(text(pieces, seat.map(|seat| (seat, caller.clone(), reach))))
+        let until: BoxFuture<'static, Problem> = match seat {
+            Some(seat) => kept(seat, caller.clone(), reach),
+            None => Box::pin(async {
+                sleep(WHOLE).await;
+                Problem::new(504, "CommandSlow", "the file was not read to its end in time")
+            }),
+        };
+        Ok(text(pieces, until))
     }
 }
 
 /// What the command says first: some output, or nothing because it ended well; why it failed otherwise.
-async fn first(channel: &mut Channel) -> Result<Option<Bytes>, Problem> {
+async fn first(channel: &mut Channel, patience: Duration) -> Result<Option<Bytes>, Problem> {
     let mut complaint = Vec::new();
     let heard = async {
         loop {
@@ -100,7 +113,7 @@ async fn first(channel: &mut Channel) -> Result<Option<Bytes>, Problem> {
             }
         }
     };
-    match tokio::time::timeout(PATIENCE, heard).await {
+    match tokio::time::timeout(patience, heard).await {
         Ok(heard) => heard,
         // An empty file that is followed says nothing yet.
         Err(_) => Ok(None),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use fleet::{Member, State};
 use futures_util::future::join_all;
@@ -19,6 +20,10 @@ use crate::apiext::catalog::{Catalog, Kind};
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::visit::{Answered, json as json_answer};
+
+/// How long one member is waited for when only it was asked, and how long the no of one among others is believed.
+const ALONE: Duration = Duration::from_secs(4);
+const NO_FOR: Duration = Duration::from_secs(10);
 
 /// The catalog of each member, for as long as it is one.
 #[derive(Default)]
@@ -76,14 +81,21 @@ pub(super) fn no_kind(kind: &Kind) -> Problem {
 }
 
 impl Members {
-    /// What a member says of a kind; `None` when it does not have it.
-    pub(super) async fn kind_on(&self, member: &str, asked: &Kind) -> Result<Option<Arc<Kind>>, Unanswered> {
+    /// What a member says of a kind; `None` when it does not have it. Of one among others a no is believed for a while.
+    pub(super) async fn kind_on(
+        &self,
+        member: &str,
+        asked: &Kind,
+        alone: bool,
+    ) -> Result<Option<Arc<Kind>>, Unanswered> {
         let unanswered = |reason, message| Unanswered { cluster: member.into(), reason, message };
         let Some(member) = self.reaching.fleet.member(member) else {
             return Err(unanswered("Left", "it left the fleet".to_owned()));
         };
         let catalog = self.catalogs.of(&member);
-        match timeout(PATIENCE, catalog.find(&asked.group, &asked.version, &asked.plural)).await {
+        let (patience, no_for) = if alone { (ALONE, Duration::ZERO) } else { (PATIENCE, NO_FOR) };
+        let found = catalog.find_or_no(&asked.group, &asked.version, &asked.plural, no_for);
+        match timeout(patience, found).await {
             Ok(Ok(kind)) => Ok(kind),
             Ok(Err(problem)) => Err(away(&member).unwrap_or_else(|| unanswered("Failed", problem.message))),
             Err(_) => Err(away(&member).unwrap_or_else(|| {

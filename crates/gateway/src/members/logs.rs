@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt, stream};
 use http::Response;
 use http::header::{self, HeaderValue};
@@ -14,7 +15,7 @@ use super::listing::Parameters;
 use super::reach::{Ask, Reach, Scope, What};
 use super::route::Places;
 use super::views::KNOWN;
-use crate::access::Get;
+use crate::access::{Get, Verb};
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::seats::Seat;
@@ -40,7 +41,12 @@ impl Members {
             Ok(frame) => Ok(frame.into_data().unwrap_or_default()),
             Err(error) => Err(error.into()),
         });
-        Ok(text(pieces, seat.map(|seat| (seat, caller.clone(), reach))))
+        let until: BoxFuture<'static, Problem> = match seat {
+            Some(seat) => kept(seat, caller.clone(), reach),
+            // The gate has it whole already.
+            None => Box::pin(std::future::pending()),
+        };
+        Ok(text(pieces, until))
     }
 }
 
@@ -107,32 +113,39 @@ fn seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor).filter(|seconds| *seconds <= u64::from(u32::MAX))
 }
 
-/// What keeps a stream open: a seat, and somebody who still may.
-pub(super) type Kept<V> = Option<(Seat, Caller, Reach<V>)>;
+/// Returns, with the reason, when a stream that is kept open must end: its reader lost the right to it, or the member was lost.
+pub(super) fn kept<V: Verb>(seat: Seat, caller: Caller, reach: Reach<V>) -> BoxFuture<'static, Problem> {
+    Box::pin(async move {
+        let _seat = seat;
+        let away = async {
+            match reach.one() {
+                Ok(reached) => reached.lost().await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            why = standing::lost(&caller, || reach.still()) => why,
+            () = away => Problem::new(503, "ClusterUnreachable", "the cluster is no longer reached"),
+        }
+    })
+}
 
-/// Text that comes in pieces. One that is kept open ends, with the reason as its last line, when its reader loses the right to it.
-pub(super) fn text<V: crate::access::Verb>(
+/// Text that comes in pieces, until there are no more, or until something else happens: its reason is then the last line.
+pub(super) fn text(
     pieces: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
-    kept: Kept<V>,
+    until: BoxFuture<'static, Problem>,
 ) -> Response<Body> {
     let pieces: Pin<Box<dyn Stream<Item = Result<Bytes, BoxError>> + Send>> = Box::pin(pieces);
-    let lost: Pin<Box<dyn Future<Output = Problem> + Send>> = match kept {
-        Some((seat, caller, reach)) => Box::pin(async move {
-            let _seat = seat;
-            standing::lost(&caller, || reach.still()).await
-        }),
-        None => Box::pin(std::future::pending()),
-    };
-    let frames = stream::unfold(Some((pieces, lost)), |state| async move {
-        let (mut pieces, mut lost) = state?;
+    let frames = stream::unfold(Some((pieces, until)), |state| async move {
+        let (mut pieces, mut until) = state?;
         tokio::select! {
             biased;
-            why = &mut lost => {
+            why = &mut until => {
                 let last = Bytes::from(format!("\n[closed: {}]\n", why.message));
                 Some((Ok(Frame::data(last)), None))
             }
             piece = pieces.next() => match piece? {
-                Ok(piece) => Some((Ok(Frame::data(piece)), Some((pieces, lost)))),
+                Ok(piece) => Some((Ok(Frame::data(piece)), Some((pieces, until)))),
                 Err(error) => Some((Err(error), None)),
             }
         }

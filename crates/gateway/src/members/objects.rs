@@ -94,7 +94,7 @@ impl Members {
         } else {
             let what = What::within(&asked, namespace);
             let _: Reach<Get> = self.reaching.reach(caller, what, &Scope::One(cluster.to_owned())).await?;
-            self.kind_on(cluster, &asked).await.map_err(|why| {
+            self.kind_on(cluster, &asked, true).await.map_err(|why| {
                 let code = if why.reason == "Slow" { 504 } else { 503 };
                 Problem::new(code, &format!("Cluster{}", why.reason), format!("the cluster {cluster}: {}", why.message))
                     .with("cluster", cluster)
@@ -124,7 +124,8 @@ impl Members {
         let what = What::within(&asked, listing.namespace.as_deref());
         let reach: Reach<List> = self.reaching.reach(caller, what, &listing.scope).await?;
         let names: Vec<Arc<str>> = reach.each().map(|reached| reached.name().clone()).collect();
-        let kinds = join_all(names.iter().map(|name| self.kind_on(name, &asked))).await;
+        let alone = matches!(listing.scope, Scope::One(_));
+        let kinds = join_all(names.iter().map(|name| self.kind_on(name, &asked, alone))).await;
         let (mut having, mut unanswered, mut kind) = (Vec::new(), Vec::new(), None);
         for (name, found) in names.iter().zip(kinds) {
             match found {

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::route::{Route, table};
+use super::route::Route;
+use super::routes::table;
 use crate::apiext::query;
 use crate::operations::OPERATIONS;
 

@@ -56,6 +56,15 @@ impl What {
         Self { sub, ..self }
     }
 
+    fn subject(&self) -> Subject {
+        let Kind { group, version, plural, .. } = &*self.kind;
+        // What Helm keeps is a small part of the Secrets, told by a label.
+        if group == "helm.sh" {
+            return Subject { selector: Some("owner=helm".to_owned()), ..Subject::new("", "v1", "secrets") };
+        }
+        Subject::new(group, version, plural)
+    }
+
     fn on(&self, member: Option<&str>) -> Target {
         let Kind { group, plural, .. } = &*self.kind;
         let resource = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
@@ -96,7 +105,8 @@ impl Reaching {
         if members.is_empty() && !everywhere {
             return Err(refusal(V::NAME, &what.on(None)));
         }
-        Ok(Reach { reaching: self.clone(), caller: caller.clone(), what, members, verb: PhantomData })
+        let subject = what.subject();
+        Ok(Reach { reaching: self.clone(), caller: caller.clone(), what, subject, members, verb: PhantomData })
     }
 
     /// Those on which the caller may.
@@ -128,6 +138,8 @@ pub(crate) struct Reach<V> {
     reaching: Reaching,
     caller: Caller,
     what: What,
+    /// The same in the words of members' memories.
+    subject: Subject,
     members: Vec<Arc<Member>>,
     verb: PhantomData<V>,
 }
@@ -211,14 +223,14 @@ impl<'a> Ask<'a> {
 impl Reached<'_, List> {
     /// What is kept in memory of its objects of the kind: of all namespaces, so whoever shows them must keep to the proof's.
     pub(super) fn cache(&self) -> Arc<Cache> {
-        self.member.caches().open(&self.subject())
+        self.member.caches().open(&self.reach.subject)
     }
 
     /// The objects in the proof's namespace, from the member itself.
     pub(super) async fn list(&self) -> Result<fleet::Listed, kube::Error> {
         let selection =
             fleet::Selection { namespace: self.reach.what.namespace.clone(), ..fleet::Selection::default() };
-        self.member.caches().list(&self.subject(), &selection, std::time::Duration::ZERO).await
+        self.member.caches().list(&self.reach.subject, &selection, std::time::Duration::ZERO).await
     }
 
     /// A Secret in which Helm keeps a release, with its contents: only with the right to see releases.
@@ -232,15 +244,6 @@ impl Reached<'_, List> {
         let response = self.pass(Request::get(url).body(Body::empty()).map_err(wrong)?).await?;
         let body = response.into_body().collect().await;
         body.map(|body| body.to_bytes()).map_err(|_| Problem::new(502, "ClusterFailed", "the answer broke off"))
-    }
-
-    fn subject(&self) -> Subject {
-        let Kind { group, version, plural, .. } = &**self.reach.kind();
-        // What Helm keeps is a small part of the Secrets, told by a label.
-        if group == "helm.sh" {
-            return Subject { selector: Some("owner=helm".to_owned()), ..Subject::new("", "v1", "secrets") };
-        }
-        Subject::new(group, version, plural)
     }
 }
 

@@ -212,8 +212,10 @@ impl Started {
             }
             (Ok(_), Err(problem)) => return Err(problem),
         };
-        let (url, setup) = (reached(&face, flags), face.setup_link());
-        let door = Door { server: url.clone(), token, certificate_authority: authority, setup: setup.clone() };
+        let url = reached(&face, flags.host.first().map(String::as_str));
+        let setup = face.setup_link().map(|link| link.replacen(&face.url(), &url, 1));
+        // The command line is on this machine, whatever others call it.
+        let door = Door { server: reached(&face, None), token, certificate_authority: authority, setup: setup.clone() };
         door.write(dir.root())?;
         let hub = Task::start(|stop| app.run(stop));
         let face = Task::start(|stop| face.run(stop));
@@ -329,14 +331,15 @@ fn options(flags: &Up, dir: &DataDir) -> Result<(Options, Option<String>), Probl
     Ok((options, Some(authority.certificate_pem().to_owned())))
 }
 
-/// The address as somebody on this machine types it.
-fn reached(face: &Listening, flags: &Up) -> String {
+/// The address to type, under a name if it has one.
+fn reached(face: &Listening, name: Option<&str>) -> String {
     let bound = face.address();
-    if !bound.ip().is_unspecified() {
-        return face.url();
+    let scheme = if face.url().starts_with("https:") { "https" } else { "http" };
+    match name {
+        Some(name) => format!("{scheme}://{name}:{}", bound.port()),
+        None if bound.ip().is_unspecified() => format!("{scheme}://127.0.0.1:{}", bound.port()),
+        None => face.url(),
     }
-    let host = flags.host.first().map_or("127.0.0.1", String::as_str);
-    format!("https://{host}:{}", bound.port())
 }
 
 /// What a password file holds, without the end of its line.

@@ -1,39 +1,71 @@
-//! A whole cluster without containers: etcd, kube-apiserver, controller manager and scheduler as they are, and kwok, which plays the nodes.
+//! A whole cluster: etcd, kube-apiserver, controller manager and scheduler as they are, with nodes that kwok plays, or one that is real.
 //!
-//! Pods become Running as soon as they are scheduled. Their logs are a file, and a command in a container runs on this machine, with the
-//! folder of the cluster as its directory: what passes through the API server on the way is real.
+//! kwok's pods become Running as soon as they are scheduled. Their logs are a file, and a command in a container runs on this machine, with
+//! the folder of the cluster as its directory: what passes through the API server on the way is real. The real node has a kubelet and
+//! containerd (`peers/node`); its pods use the machine's network.
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use crate::Kind;
 use crate::peer::{Peer, Settings, ensure, free_port, spawn, tail};
 use crate::process::Process;
 
-/// What a pod of such a cluster prints.
+/// What a pod that kwok plays prints.
 pub const PRINTED: &str = "hello from a fake pod";
-const NODES: usize = 3;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Nodes {
+    /// Three, by kwok.
+    Fake,
+    /// One; it needs root and control groups v1.
+    Real,
+}
+
+impl Nodes {
+    fn count(self) -> usize {
+        match self {
+            Nodes::Fake => 3,
+            Nodes::Real => 1,
+        }
+    }
+}
 
 pub struct Cluster {
     pub name: String,
+    nodes: Nodes,
     peers: PathBuf,
     /// What the API server does not do itself; they die before it.
     around: Mutex<Vec<Process>>,
     ports: [u16; 3],
     pub peer: Peer,
+    _folder: TempDir,
 }
 
 impl Cluster {
     /// Starts everything and waits until the nodes are ready.
-    pub async fn start(name: &str) -> Result<Cluster, String> {
-        let peers =
-            ensure(&["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"])?;
-        let arguments = vec!["--enable-admission-plugins=ServiceAccount".to_owned()];
-        let peer = Peer::start_with(Kind::Kubernetes, Settings { arguments, ..Settings::default() }).await?;
+    pub async fn start(name: &str, nodes: Nodes) -> Result<Cluster, String> {
+        let mut wanted = vec!["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
+        let of_nodes: &[&str] = if nodes == Nodes::Fake { &["kwok"] } else { &["kubelet", "node"] };
+        wanted.extend(of_nodes);
+        let peers = ensure(&wanted)?;
+        let folder = tempfile::Builder::new().prefix("muster-cluster-").tempdir().map_err(|why| why.to_string())?;
+        let dir = folder.path().to_owned();
+        let arguments = vec![
+            "--enable-admission-plugins=ServiceAccount".to_owned(),
+            // The kubelet lets in who has a certificate of the cluster's authority.
+            format!("--kubelet-client-certificate={}/apiserver.crt", dir.display()),
+            format!("--kubelet-client-key={}/apiserver.key", dir.display()),
+        ];
+        let settings = Settings { dir: Some(dir), arguments, ..Settings::default() };
+        let peer = Peer::start_with(Kind::Kubernetes, settings).await?;
         let ports = [free_port(), free_port(), free_port()];
-        let cluster = Cluster { name: name.to_owned(), peers, around: Mutex::default(), ports, peer };
+        let around = Mutex::default();
+        let cluster = Cluster { name: name.to_owned(), nodes, peers, around, ports, peer, _folder: folder };
         cluster.write_stages()?;
         cluster.launch_around()?;
         cluster.add_nodes()?;
@@ -41,9 +73,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Adds those of its nodes that are not there.
+    /// Adds those of kwok's nodes that are not there.
     pub fn add_nodes(&self) -> Result<(), String> {
-        let nodes: String = (0..NODES).map(node).collect();
+        if self.nodes == Nodes::Real {
+            return Ok(()); // its kubelet does it
+        }
+        let nodes: String = (0..self.nodes.count()).map(node).collect();
         self.kubectl_fed("apply -f -", &nodes).map(drop)
     }
 
@@ -133,17 +168,28 @@ impl Cluster {
             "--node-lease-duration-seconds=40".to_owned(),
             "--cidr=10.0.0.1/24".to_owned(),
         ];
+        let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/node");
+        let of_node = vec![self.peers.display().to_string(), dir.to_string(), kubelet.to_string()];
+        let nodes = match self.nodes {
+            Nodes::Fake => ("kwok", self.peers.join("kwok"), of_kwok),
+            Nodes::Real => ("node", node, of_node),
+        };
         let mut around = self.around.lock().unwrap();
-        for (name, arguments) in
-            [("kube-controller-manager", of_manager), ("kube-scheduler", of_kubernetes(scheduler)), ("kwok", of_kwok)]
-        {
-            around.push(spawn(name, &self.peers.join(name), &arguments, &self.peer.dir)?);
+        for (name, program, arguments) in [
+            ("kube-controller-manager", self.peers.join("kube-controller-manager"), of_manager),
+            ("kube-scheduler", self.peers.join("kube-scheduler"), of_kubernetes(scheduler)),
+            nodes,
+        ] {
+            around.push(spawn(name, &program, &arguments, &self.peer.dir)?);
         }
         Ok(())
     }
 
     /// The stages of kwok's module, and what logs and commands are.
     fn write_stages(&self) -> Result<(), String> {
+        if self.nodes == Nodes::Real {
+            return Ok(());
+        }
         let dir = &self.peer.dir;
         let read = |path: &Path| std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()));
         let log = dir.join("pod.txt");
@@ -170,7 +216,7 @@ impl Cluster {
             }
             let ready = "get nodes -o jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
             last = self.kubectl(ready).unwrap_or_else(|why| why);
-            if last.split_whitespace().filter(|status| *status == "True").count() == NODES {
+            if last.split_whitespace().filter(|status| *status == "True").count() == self.nodes.count() {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,0 +1,147 @@
+//! Into real containers, of a real kubelet with containerd: logs, commands, terminals, log files, restarts.
+use std::path::Path;
+
+use muster_tests::cluster::{Cluster, Nodes};
+use muster_tests_up::{Seated, until};
+
+use crate::stage::{Stage, text};
+
+/// Prints a line and writes one to a file, each second; beside it one that ends over and over.
+const TALKER: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: talker, namespace: shop, labels: {app: talker}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: talker}}
+  strategy: {type: Recreate}
+  template:
+    metadata: {labels: {app: talker, sym-group: blue}}
+    spec:
+      hostNetwork: true
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: main
+        image: "muster.test/box:1"
+        imagePullPolicy: Never
+        command:
+        - sh
+        - -c
+        - 'mkdir -p /var/log/app; i=0; while true; do i=$((i+1)); echo line $i; echo "file $i" >> "/var/log/app/a b;c.log"; sleep 1; done'
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: mortal, namespace: shop, labels: {app: mortal}}
+spec:
+  selector: {matchLabels: {app: mortal}}
+  template:
+    metadata: {labels: {app: mortal}}
+    spec:
+      hostNetwork: true
+      containers:
+      - {name: main, image: "muster.test/box:1", imagePullPolicy: Never, command: [sh, -c, "echo a short life; sleep 1; exit 7"]}
+"#;
+
+/// Why there can be no real node here.
+fn obstacle() -> Option<&'static str> {
+    let root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    match () {
+        () if !root => Some("a kubelet needs root"),
+        () if !Path::new("/sys/fs/cgroup/memory").is_dir() => Some("peers/node knows control groups v1 alone"),
+        () => None,
+    }
+}
+
+// SYM-13: 5, 7, 8, 10, 11, 12, 13
+pub fn real_containers_are_looked_into(stage: &mut Stage) {
+    if let Some(why) = obstacle() {
+        println!("not run: {why}");
+        return;
+    }
+    let metal = stage.runtime.block_on(Cluster::start("metal", Nodes::Real)).unwrap_or_else(|why| panic!("{why}"));
+    stage.join(&metal);
+    metal.kubectl_fed("apply -f -", TALKER).unwrap();
+    until("the talker runs", || stage.running("talker --cluster metal").len() == 1);
+    let pod = stage.running("talker")[0].rsplit('/').next().unwrap().to_owned();
+    logs(stage, &pod);
+    commands(stage, &pod);
+    terminal(stage, &pod);
+    files(stage, &pod);
+    let events = stage.get(&format!("/api/cluster/metal/namespace/shop/pods/{pod}/event"));
+    let reasons: Vec<&str> = events["items"].as_array().unwrap().iter().map(|row| text(row, "reason")).collect();
+    assert!(reasons.contains(&"Started"), "{events}");
+    until("a short life ended several times", || {
+        let rows = stage.up.json("pods mortal --cluster metal");
+        rows["items"][0]["restarts"].as_u64() >= Some(1)
+    });
+    until("the life before is told", || {
+        let (code, out, _) = stage.up.command(&["logs", "mortal", "--cluster", "metal", "-p", "--no-prefix"]);
+        code == 0 && out == "a short life\n"
+    });
+    stage.up.ok("restart talker --cluster metal --group blue -n shop");
+    until("a new pod has taken its place", || {
+        let now = stage.running("talker --cluster metal");
+        now.len() == 1 && !now[0].ends_with(&pod)
+    });
+    stage.up.ok("cluster delete metal --yes");
+    until("it is gone", || stage.state("metal").is_empty());
+}
+
+fn logs(stage: &Stage, pod: &str) {
+    until("it has said something", || stage.up.ok(&format!("logs {pod} --cluster metal")).lines().count() >= 4);
+    let said = stage.up.ok(&format!("logs {pod} --cluster metal"));
+    let expected: Vec<String> = (1..=said.lines().count()).map(|number| format!("line {number}")).collect();
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(stage.up.ok(&format!("logs {pod} --cluster metal --tail 2")).lines().count(), 2);
+    let timed = stage.up.ok(&format!("logs {pod} --cluster metal --tail 1 --timestamps"));
+    assert!(timed.starts_with("20") && timed.contains("Z line "), "{timed}");
+    let recent = stage.up.ok(&format!("logs {pod} --cluster metal --since 2s"));
+    assert!(recent.lines().count() < said.lines().count() && !recent.contains("line 1\n"), "{recent}");
+    // What is said from now on is heard at once.
+    let mut seat = Seated::start(&stage.up, &["logs", pod, "--cluster", "metal", "--tail", "1", "-f"]);
+    let next = said.lines().count() + 4;
+    (next..next + 3).for_each(|number| seat.until(&format!("line {number}\r\n")));
+}
+
+fn commands(stage: &Stage, pod: &str) {
+    let run = |command: &[&str]| stage.up.command(&[&["exec", pod, "--cluster", "metal", "--"], command].concat());
+    assert_eq!(run(&["sh", "-c", "echo out; echo err >&2; exit 3"]), (3, "out\n".to_owned(), "err\n".to_owned()));
+    assert_eq!(run(&["echo", "a b", "$HOME;", "'"]), (0, "a b $HOME; '\n".to_owned(), String::new()));
+    let (code, out, err) = run(&["no-such-program"]);
+    assert!(code != 0 && out.is_empty() && err.contains("no-such-program"), "{code} {out}{err}");
+    let (code, out, err) = run(&["cat", "/etc/hostname"]);
+    assert_eq!(code, i32::from(!err.is_empty()), "{out}{err}");
+}
+
+fn terminal(stage: &Stage, pod: &str) {
+    let mut seat = Seated::start(&stage.up, &["terminal", pod, "--cluster", "metal"]);
+    seat.type_in("tty; echo $((6 * 7))\r");
+    seat.until("/dev/pts/");
+    seat.until("42");
+    // Ctrl-C ends the program in the terminal, not the terminal.
+    seat.type_in("echo $((6 * 8)); sleep 1000\r");
+    seat.until("48");
+    seat.type_in("\u{3}");
+    seat.type_in("echo still $((40 + 3))\r");
+    seat.until("still 43");
+    seat.type_in("exit 5\r");
+    assert_eq!(seat.ended(), 5);
+}
+
+/// A file with blanks and a semicolon in its name: no shell reads it.
+fn files(stage: &Stage, pod: &str) {
+    let list = stage.get(&format!("/api/pod/logfiles?cluster=metal&namespace=shop&pod={pod}"));
+    let file = list.as_array().unwrap().iter().find(|file| file["path"] == "/var/log/app/a b;c.log");
+    let file = file.unwrap_or_else(|| panic!("{list}"));
+    assert!(file["size"].as_u64() > Some(0) && text(file, "modified").starts_with("20"), "{file}");
+    let path = "/var/log/app/a%20b%3Bc.log";
+    let url = format!("/api/cluster/metal/namespace/shop/pods/{pod}/logs/file?path={path}&tail=2");
+    let (code, body) = stage.request("GET", &url);
+    assert!(code == 200 && body.matches("file ").count() == 2, "{code} {body}");
+    let (code, body) = stage.request("GET", &url.replace("b%3Bc", "absent"));
+    assert_eq!(code, 404, "{body}");
+}
