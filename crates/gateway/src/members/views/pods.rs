@@ -169,7 +169,9 @@ pub(super) fn pod(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made>
         if over { 0.0 } else { first.fold(own, f64::max) }
     };
     let ready = is_true(status.conditions.as_deref(), "Ready");
-    let sum = Sum { count: 1, ready: ready.into(), cpu: requests("cpu"), memory: requests("memory") };
+    // What ended as it should is no pod that lacks anything.
+    let done = status.phase.as_deref() == Some("Succeeded");
+    let sum = Sum { count: (!done).into(), ready: ready.into(), cpu: requests("cpu"), memory: requests("memory") };
     let shape = Shape {
         created,
         phase,
@@ -179,4 +181,20 @@ pub(super) fn pod(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made>
     };
     let index = apps_of(&labels);
     Some(Made { row: Row::shaped(shape), index, sum })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_pod_that_is_done_counts_neither_as_one_nor_as_missing() {
+        let count = |phase: &str| {
+            let pod = serde_json::json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}, "status": {"phase": phase}});
+            let key = Key::new(Some("n"), "p");
+            super::pod(&"c".into(), &key, &serde_json::to_vec(&pod).unwrap().into()).unwrap().sum.count
+        };
+        assert_eq!(["Running", "Failed", "Succeeded"].map(count), [1, 1, 0]);
+    }
 }
