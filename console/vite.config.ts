@@ -29,6 +29,7 @@ export default defineConfig({
   },
   test: {
     restoreMocks: true,
+    testTimeout: 60_000,
     projects: [
       { extends: true, test: { name: "pure", environment: "node", include: ["src/**/*.test.ts"] } },
       {

@@ -48,12 +48,8 @@ test("logs of two pods of two clusters are read together, searched and kept whil
   await page.getByRole("button", { name: `Logs of ${first.name}` }).click();
   const dock = page.getByRole("region", { name: "Dock: logs and terminals" });
   await expect(dock.locator(".log-line").first()).toBeVisible();
-  const word =
-    ((await dock.locator(".log-line").last().textContent()) ?? "")
-      .trim()
-      .split(/\s+/)
-      .find((one) => one.length > 2) ?? "INFO";
-  await dock.getByRole("searchbox").fill(word);
+  // Every line has a number in it.
+  await dock.getByRole("searchbox").fill("2");
   await expect(dock.locator("mark").first()).toBeVisible();
   await dock.getByRole("button", { name: "Only matches" }).click();
   await dock.getByRole("button", { name: "Timestamps" }).click();
@@ -78,8 +74,8 @@ test("a terminal runs commands in a pod", async ({ page }) => {
   const dock = page.getByRole("region", { name: "Dock: logs and terminals" });
   await expect(dock.getByText("Connected")).toBeVisible();
   await dock.locator(".terminal-screen").click();
-  await page.keyboard.type("echo muster-$((40+2))-works || true\n", { delay: 15 });
-  await expect(dock.locator(".xterm-rows, .xterm-accessibility").first()).toContainText("works");
+  await page.keyboard.type("hostname\n", { delay: 15 });
+  await expect(dock.locator(".xterm-rows, .xterm-accessibility").first()).toContainText(pod.name);
   await accessible(page);
   await page.keyboard.type("exit\n", { delay: 15 });
 });
@@ -102,7 +98,7 @@ test("a change is seen as a difference before it is applied, and applied", async
     .click();
   await page.keyboard.press("End");
   await page.keyboard.type(`\n`);
-  await page.keyboard.type(`  console-test: ${stamp}`);
+  await page.keyboard.type(`  console-${stamp}: applied`);
   await page.getByRole("button", { name: "Review changes" }).click();
   const dialog = page.getByRole("dialog");
   await expect(dialog.getByText(stamp).first()).toBeVisible();
@@ -136,8 +132,7 @@ test("a kubeconfig with a command in it is refused before anything is stored", a
   await page.getByLabel(/this machine's own authorities/).check();
   await page.getByRole("button", { name: "Check" }).click();
   await expect(page.getByRole("alert").filter({ hasText: "exec" })).toBeVisible();
-  const import_ = page.getByRole("button", { name: "Import cluster" });
-  if ((await import_.count()) > 0) await expect(import_).toBeDisabled();
+  await expect(page.getByRole("button", { name: "Import cluster" })).toBeDisabled();
   await accessible(page);
 });
 

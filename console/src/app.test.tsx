@@ -138,6 +138,16 @@ describe("importing a cluster", () => {
   });
 });
 
+describe("the overview", () => {
+  it("shows what cannot be reached first", async () => {
+    open("/");
+    await heading("Fleet overview");
+    const cards = await screen.findAllByRole("link", { name: /^(beijing|shanghai|guangzhou)$/ });
+    expect(cards.map((card) => card.textContent)).toEqual(["guangzhou", "beijing", "shanghai"]);
+    expect(document.title).toBe("Fleet overview · Muster");
+  });
+});
+
 describe("the frame", () => {
   it("speaks Chinese at a click, everywhere", async () => {
     const user = userEvent.setup();

@@ -116,7 +116,7 @@ export class LogBuffer {
     let start = from;
     while (start > 0 && (this.lines[start - 1]?.order ?? "") > oldest) start -= 1;
     const tail = this.lines.slice(start).sort((a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : a.n - b.n));
-    this.lines = this.lines.slice(0, start).concat(tail);
+    for (const [n, line] of tail.entries()) this.lines[start + n] = line;
   }
 
   private changed(): void {

@@ -291,17 +291,17 @@ function useLogs(sources: Source[], wish: Wish) {
   const [states, setStates] = useState<SourceState[]>([]);
   const [version, setVersion] = useState(0);
   useEffect(() => {
-    let frame = 0;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const stop = buffer.subscribe(() => {
-      // Lines come in bursts: the screen is drawn once per frame at most.
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
+      // Lines come in bursts: the screen is drawn ten times a second at most.
+      timer ??= setTimeout(() => {
+        timer = undefined;
         setVersion(buffer.version);
-      });
+      }, 100);
     });
     return () => {
       stop();
-      cancelAnimationFrame(frame);
+      clearTimeout(timer);
     };
   }, [buffer]);
   useEffect(() => {

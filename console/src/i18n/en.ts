@@ -230,7 +230,7 @@ export const en = {
     labelsWrong: "Write each as key=value.",
     check: "Check",
     understood: "What was understood",
-    stored: "It is stored in a Secret of the meta API, encrypted, and never shown again.",
+    stored: "It is stored in a Secret of the meta API.",
     allowed: "Allowed by you:",
     allow: "Allow what is refused otherwise",
     allowWhy: "Each makes the connection weaker. It is written down with the cluster.",
@@ -253,8 +253,7 @@ export const en = {
   },
   access: {
     kubeconfig: "Kubeconfig",
-    kubeconfigWhy:
-      "With the credentials Muster itself uses for this cluster. Administrators only; it is written to the audit log.",
+    kubeconfigWhy: "With the credentials Muster itself uses for this cluster; for administrators only.",
     download: "Download kubeconfig",
     downloaded: "Kubeconfig downloaded",
     keepSafe: "Whoever has the file has the cluster. Keep it safe.",

@@ -230,7 +230,7 @@ export const zh: Dictionary = {
     labelsWrong: "请写成 key=value。",
     check: "检查",
     understood: "解析结果",
-    stored: "它会加密保存在 meta API 的 Secret 中，不会再次显示。",
+    stored: "它会保存在 meta API 的 Secret 中。",
     allowed: "您允许的内容：",
     allow: "允许默认拒绝的内容",
     allowWhy: "每一项都会降低连接的安全性，并会随集群一起记录。",
@@ -253,7 +253,7 @@ export const zh: Dictionary = {
   },
   access: {
     kubeconfig: "Kubeconfig",
-    kubeconfigWhy: "包含 Muster 访问该集群所用的凭据。仅限管理员，并会写入审计日志。",
+    kubeconfigWhy: "包含 Muster 访问该集群所用的凭据，仅限管理员。",
     download: "下载 kubeconfig",
     downloaded: "已下载 kubeconfig",
     keepSafe: "持有此文件即可控制集群，请妥善保管。",

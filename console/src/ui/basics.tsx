@@ -9,7 +9,7 @@ import {
   type LucideIcon,
   XCircle,
 } from "lucide-react";
-import { type ButtonHTMLAttributes, type ReactNode, useState } from "react";
+import { type ButtonHTMLAttributes, type ReactNode, useEffect, useState } from "react";
 import { useLanguage, useText } from "../i18n";
 import { copy } from "../lib/clipboard";
 import { useNow } from "../lib/clock";
@@ -230,17 +230,20 @@ export function Labels({ of, most = 4 }: { of: Record<string, string> | undefine
   );
 }
 
-export function Page({
-  title,
-  subtitle,
-  actions,
-  children,
-}: {
+interface PageProps {
   title: ReactNode;
+  /** What the browser's tab says, when the title is more than a text. */
+  name?: string;
   subtitle?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
-}) {
+}
+
+export function Page({ title, name, subtitle, actions, children }: PageProps) {
+  const tab = name ?? (typeof title === "string" ? title : "");
+  useEffect(() => {
+    document.title = tab ? `${tab} · Muster` : "Muster";
+  }, [tab]);
   return (
     <div className="page">
       <header className="page-head">

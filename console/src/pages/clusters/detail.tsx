@@ -41,6 +41,7 @@ export default function ClusterDetail({ params }: { params: Params }) {
 
   return (
     <Page
+      name={name}
       title={
         <span className="row">
           {name} {row && <ClusterStatus cluster={row} />}

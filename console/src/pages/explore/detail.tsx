@@ -63,6 +63,7 @@ export default function ObjectDetail({ params }: { params: Params }) {
   const paused = asFields(row?.spec).paused === true || asFields(row?.spec).suspend === true;
   return (
     <Page
+      name={refers.name}
       title={
         <span className="row">
           {refers.name} {row?.phase && <Phase word={row.phase} why={row.phaseMessage} />}

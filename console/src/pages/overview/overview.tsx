@@ -46,7 +46,7 @@ export function Overview() {
               }
             >
               <ul className="member-cards">
-                {data.members.map((member) => (
+                {worstFirst(data.members).map((member) => (
                   <MemberCard key={member.name} member={member} />
                 ))}
               </ul>
@@ -58,6 +58,15 @@ export function Overview() {
     </Page>
   );
 }
+
+/** The page shows some; the list of clusters has all. */
+const MOST_CARDS = 12;
+const RANK: Record<string, number> = { Unreachable: 0, Connecting: 1 };
+
+export const worstFirst = (members: ClusterRow[]): ClusterRow[] =>
+  [...members]
+    .sort((a, b) => (RANK[a.state] ?? 2) - (RANK[b.state] ?? 2) || a.name.localeCompare(b.name))
+    .slice(0, MOST_CARDS);
 
 function Welcome() {
   const t = useText();

@@ -74,6 +74,7 @@ export default function Reconciler({ params }: { params: Params }) {
   ];
   return (
     <Page
+      name={one.name}
       title={
         <span className="row">
           {one.name} <ControllerStatus controller={one} />

@@ -49,7 +49,7 @@ fn a_key_in_work_is_run_once_more_but_not_at_the_same_time() {
 fn the_room_of_a_first_list_is_given_back() {
     let now = Instant::now();
     let mut core = Core::new(Backoff::default(), Rate::default(), fastrand::Rng::with_seed(1));
-    (0..10_000).for_each(|key| drop(core.add(key, Priority::Listed, now)));
+    (0..10_000).for_each(|key| _ = core.add(key, Priority::Listed, now));
     let full = core.room();
     while let Some(taken) = core.take(now) {
         core.done(&taken.key, Ended::Well, now);
