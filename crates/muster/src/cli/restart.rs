@@ -67,7 +67,8 @@ fn restarted(answer: &Value) -> String {
 /// What could not be restarted is a failure, although the rest was.
 fn outcome(app: &str, answer: &Value) -> Result<(), Problem> {
     let list = |key: &str| answer[key].as_array().map(Vec::as_slice).unwrap_or_default();
-    let failed = list("failed");
+    // A cluster that did not answer may run it too.
+    let failed = [list("failed"), list("unanswered")].concat();
     if !failed.is_empty() {
         let why: Vec<String> = failed
             .iter()
@@ -101,6 +102,8 @@ mod tests {
         assert!(outcome("web", &whole).is_ok());
         let half = json!({"restarted": [done], "failed": [{"cluster": "guangzhou", "message": "is unreachable"}]});
         assert!(outcome("web", &half).unwrap_err().to_string().contains("guangzhou: is unreachable"));
+        let silent = json!({"restarted": [done], "failed": [], "unanswered": [{"cluster": "desert", "message": "is connecting"}]});
+        assert!(outcome("web", &silent).unwrap_err().to_string().contains("desert: is connecting"));
         assert_eq!(outcome("web", &json!({"restarted": [], "failed": []})).unwrap_err().code(), 6);
     }
 }
