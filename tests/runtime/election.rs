@@ -90,7 +90,9 @@ async fn a_clean_stop_hands_over_at_once(peer: &Peer) {
     assert_eq!(holder(&place).await.as_deref(), Some("second"));
     assert_eq!(second.figure("leader_election_master_status{name=\"hub\"}"), 1.0);
     let leases: Api<Lease> = Api::namespaced(place.client.clone(), &place.namespace);
-    assert_eq!(transitions(leases.get("hub").await.unwrap()), 1);
+    // Once, or once more when the answer to the first write was lost.
+    let changes = transitions(leases.get("hub").await.unwrap());
+    assert!((1..=2).contains(&changes), "{changes}");
     assert_no_overlap(&spans);
     second.stop();
     assert_eq!(holder(&place).await, None);
