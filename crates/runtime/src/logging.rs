@@ -8,7 +8,7 @@ use std::{
 use tracing::{Level, Metadata};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
-    filter::{FilterExt, filter_fn},
+    filter::{FilterExt, FilterFn, LevelFilter, filter_fn},
     fmt,
     layer::SubscriberExt,
     reload,
@@ -51,12 +51,16 @@ pub fn start(verbosity: u8, json: bool, traces: Option<TraceLayer>) -> Arc<Log> 
         true => lines.json().flatten_event(true).boxed(),
         false => lines.with_ansi(io::stderr().is_terminal()).with_target(verbosity >= 4).boxed(),
     };
-    let traces = traces.map(|traces| traces.with_filter(filter_fn(is_traced)));
-    let _ = tracing_subscriber::registry()
-        .with(lines.with_filter(chosen.and(filter_fn(keeps_secrets))))
-        .with(traces)
-        .try_init();
+    let traced = filter_fn(is_traced).with_max_level_hint(LevelFilter::INFO);
+    let traces = traces.map(|traces| traces.with_filter(traced));
+    let _ =
+        tracing_subscriber::registry().with(lines.with_filter(chosen.and(without_secrets()))).with(traces).try_init();
     Arc::new(Log { filter: handle, level: Mutex::new(level) })
+}
+
+/// It says that it looks at any level: without saying so it would count as wanting them all, and every span of the libraries below would be made.
+fn without_secrets() -> FilterFn {
+    filter_fn(keeps_secrets as fn(&Metadata<'_>) -> bool).with_max_level_hint(LevelFilter::TRACE)
 }
 
 /// The client library warns of an answer it cannot read by printing it, and it may be a Secret (B-17). The error it returns says enough.
@@ -106,10 +110,17 @@ mod tests {
     }
 
     #[test]
+    fn the_spans_of_libraries_are_not_even_made() {
+        use tracing_subscriber::layer::Filter;
+        let both = EnvFilter::new(filter(0)).and(without_secrets());
+        assert_eq!(Filter::<Registry>::max_level_hint(&both), Some(LevelFilter::INFO));
+    }
+
+    #[test]
     fn an_answer_that_the_client_prints_reaches_neither_log_nor_traces() {
         // B-17
         let seen = |level: &str| {
-            let filter = EnvFilter::new(level).and(filter_fn(keeps_secrets));
+            let filter = EnvFilter::new(level).and(without_secrets());
             let subscriber =
                 tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(filter));
             tracing::subscriber::with_default(subscriber, || {
