@@ -65,7 +65,6 @@ impl Visit {
     }
 
     /// For a GET that does something: refused unless the request shows what a stranger's page cannot make a browser send.
-    #[allow(dead_code, reason = "for the rooms of members")]
     pub(crate) fn intended(&self) -> Result<(), Problem> {
         if !self.caller.is_ambient() || self.headers.contains_key(CSRF) {
             return Ok(());
@@ -128,7 +127,6 @@ pub(crate) enum Notice {
     /// Something changed: the page is worth reading again.
     Changed,
     /// What is behind the path is no longer the same set (a member came or went): follow it anew.
-    #[allow(dead_code, reason = "for the rooms of members")]
     Moved,
 }
 
