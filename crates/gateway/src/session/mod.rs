@@ -13,6 +13,7 @@ mod tickets;
 mod token;
 mod users;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,7 +246,9 @@ impl Sessions {
             return Err(wrong());
         }
         self.attempts.succeeded(connection.address, &user);
-        known.ok_or_else(wrong)
+        let user = known.ok_or_else(wrong)?;
+        not_known_to_all(&user, connection.address)?;
+        Ok(user)
     }
 
     async fn first_user(&self, input: FirstUser, connection: &Connection) -> Result<Arc<User>, Problem> {
@@ -279,6 +282,16 @@ impl Sessions {
     }
 }
 
+/// The demo's password opens the machine it was made on, and stays in the data directory when a later start listens to others.
+fn not_known_to_all(user: &User, address: IpAddr) -> Result<(), Problem> {
+    if user.must_change && !address.to_canonical().is_loopback() {
+        return Err(Problem::forbidden(
+            "everybody knows this password, so it works on the server's own machine only; log in there and change it",
+        ));
+    }
+    Ok(())
+}
+
 /// The same for an unknown user and a wrong password.
 fn wrong() -> Problem {
     Problem::unauthorized("the user or the password is wrong")
@@ -299,4 +312,25 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         let place = format!("line {}, column {}", why.line(), why.column());
         Problem::bad_request(format!("the body is not what this request takes ({place}); see /wapi/v1/openapi.json"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_everybody_knows_opens_its_own_machine_only() {
+        // B-16
+        let own = User::for_tests("admin", &[ADMINISTRATORS], 1);
+        let mut demo = User::for_tests("admin", &[ADMINISTRATORS], 1);
+        demo.must_change = true;
+        let code = |user: &User, from: IpAddr| not_known_to_all(user, from).err().map(|why| why.code);
+        for here in
+            ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|text| text.parse().unwrap_or_else(|_| panic!("{text}")))
+        {
+            assert_eq!(code(&demo, here), None);
+        }
+        let there = IpAddr::from([10, 0, 0, 7]);
+        assert_eq!((code(&demo, there), code(&own, there)), (Some(403), None));
+    }
 }
