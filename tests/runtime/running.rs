@@ -301,7 +301,8 @@ async fn events_are_written_and_counted(peer: &Peer) {
     eventually("the event is counted", one_series).await;
     place.change("e", 2).await;
     eventually("the failure is counted", || async {
-        running.figure("controller_runtime_terminal_reconcile_errors_total{controller=\"events\"}") == 1.0
+        // The wait asked for before the change may come due after it, so there can be two.
+        running.figure("controller_runtime_terminal_reconcile_errors_total{controller=\"events\"}") >= 1.0
     })
     .await;
     running.stop();
