@@ -11,8 +11,6 @@ mod fleet;
 mod member;
 mod secret;
 mod sources;
-#[cfg(test)]
-mod testing;
 mod words;
 
 pub use applied::{
@@ -27,6 +25,8 @@ pub use member::{
     health::{Health, Observation, Pace, Rules, State, Transition},
 };
 pub use runtime::Key;
+#[cfg(test)]
+use runtime::testing;
 pub use secret::Secret;
 pub use sources::{ALLOW, MEMBER, Origin, member_secret};
 pub use words::words;
