@@ -39,4 +39,4 @@ pub use face::{Face, Listening, bind, serve};
 pub use listen::ServeError;
 pub use options::{Limits, Options, Rate, Tls};
 pub use problem::Problem;
-pub use upstream::Upstream;
+pub use upstream::{RightsQuestion, Upstream};

@@ -54,7 +54,7 @@ impl<V: Verb> Spot<V> {
                     true => None,
                     false => Some(serde_json::from_slice(&ask.body).unwrap_or_default()),
                 };
-                let call = Call { method: ask.method, url, media: ask.media, body };
+                let call = Call::sending(ask.method, url, ask.media, body);
                 proof.send(call).await.map(|reply| reply.body)
             }
         }
