@@ -17,7 +17,7 @@ pub use applied::{
     AppliedError, AppliedSet, Cleanup, Cleanups, Conflict, Drift, Id, OWNER, Owner, Policy, Removal, Report, TakeOver,
 };
 pub use cache::{Bytes, Cache, Caches, Change, Freshness, Listed, NotCached, Selection, Subject};
-pub use credentials::{Access, Allow, Credentials, Refused, account_manifest};
+pub use credentials::{ACCOUNT_NAMESPACE, Access, Allow, Credentials, Refusals, Refused, account_manifest};
 pub use fleet::Fleet;
 pub use member::{
     Care, Connection, Declared, Member, Status,
