@@ -47,7 +47,6 @@ const NEVER: &[&str] = &[
     "rbac.authorization.k8s.io/v1/clusterroles",
     "rbac.authorization.k8s.io/v1/clusterrolebindings",
     "rbac.authorization.k8s.io/v1/roles",
-    "admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
     "coordination.k8s.io/v1/leases",
 ];
 

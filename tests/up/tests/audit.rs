@@ -38,8 +38,8 @@ fn questions_of_the_gateway_are_not_logged_and_those_of_people_are() {
     let (code, said) = up.request("POST", "/wapi/v1/setup", &[("Origin", address)], &body);
     assert_eq!(code, 200, "{said}");
     // Something after all of it, so that the log is known to be written.
-    kubectl(&up, &["create", "namespace", "afterwards"]);
-    until("the log is written", || log(&up).contains("afterwards"));
+    kubectl(&up, &["annotate", "namespace", "default", "after=wards"]);
+    until("the log is written", || log(&up).contains("\"path\":\"/api/v1/namespaces/default\""));
     assert!(!log(&up).contains(REVIEWS), "{}", log(&up));
     // The same question of a person is an act of that person.
     assert_eq!(kubectl(&up, &["auth", "can-i", "list", "pods"]).trim(), "yes");

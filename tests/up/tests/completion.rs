@@ -16,8 +16,8 @@ struct Bash<'a> {
     script: std::path::PathBuf,
 }
 
-impl Bash<'_> {
-    fn new(data: &Path, folder: &Path) -> Bash<'_> {
+impl<'a> Bash<'a> {
+    fn new(data: &'a Path, folder: &Path) -> Bash<'a> {
         let (code, script, err) = muster(&["completion", "bash"], data, "");
         assert_eq!(code, 0, "{err}");
         let path = folder.join("muster.bash");

@@ -266,7 +266,12 @@ fn role(read_only: bool, namespace: &str) -> Result<String, Problem> {
 
 /// What the gateway understood, for people.
 fn imported(name: &str, dry_run: bool, answer: &Value) -> String {
-    let done = if dry_run { "would be imported (dry run)" } else { "imported" };
+    let refused = answer["refused"].as_array().is_some_and(|refused| !refused.is_empty());
+    let done = match (dry_run, refused) {
+        (true, true) => "would be refused (dry run)",
+        (true, false) => "would be imported (dry run)",
+        (false, _) => "imported",
+    };
     let mut out = format!("cluster/{name} {done}\n");
     for (word, pointer) in [
         ("server", "/server"),
@@ -441,7 +446,8 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
         let answer = json!({"server": "https://a", "user": "a token", "refused": [{"field": "users[0].user.exec", "why": "runs", "remedy": "use a token"}]});
         let text = imported("prod", true, &answer);
         assert!(
-            text.contains("(dry run)") && text.contains("refused    users[0].user.exec: runs; use a token"),
+            text.contains("would be refused (dry run)")
+                && text.contains("refused    users[0].user.exec: runs; use a token"),
             "{text}"
         );
     }

@@ -6,11 +6,8 @@
 mod names;
 mod place;
 
-use std::time::Duration;
-
 use clap::{Args, Command, CommandFactory, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use tokio::time::timeout;
 
 use self::{
     names::Names,
@@ -19,8 +16,6 @@ use self::{
 use super::{Cli, words::readable};
 use crate::{problem::Problem, say};
 
-/// Long enough for a server on another continent, short enough for a finger that waits.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Tells the script to let the shell complete files.
 const FILES: u8 = 10;
 /// More candidates help nobody.
@@ -72,8 +67,7 @@ pub async fn run(flags: Complete) -> Result<u8, Problem> {
     }
     let mut found = place.known();
     if let Some(names) = place.names() {
-        let asked = timeout(PATIENCE, names::ask(names, &place)).await.ok().flatten();
-        found.extend(asked.into_iter().flatten().map(Candidate::plain));
+        found.extend(names::ask(names, &place).await.into_iter().map(Candidate::plain));
     }
     found.retain(|candidate| candidate.value.starts_with(&place.begun));
     found.truncate(MOST);

@@ -1,8 +1,9 @@
 //! Names for completion, from the server the line speaks of: clusters, namespaces, pods, applications, releases, reconcilers.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::place::Place;
 use crate::{
@@ -10,6 +11,8 @@ use crate::{
     controller, hub,
 };
 
+/// Long enough for a server on another continent, short enough for a finger that waits.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Rows looked at for names.
 const ROWS: &str = "1000";
 
@@ -49,8 +52,8 @@ impl Names {
     }
 }
 
-/// The names; nothing when nobody answers.
-pub async fn ask(names: Names, place: &Place<'_>) -> Option<Vec<String>> {
+/// The names, as far as somebody answers in time.
+pub async fn ask(names: Names, place: &Place<'_>) -> Vec<String> {
     let cluster = place.said("cluster").unwrap_or_else(|| "all".to_owned());
     let namespace = place.said("namespace");
     let pods = |field: &str| {
@@ -62,9 +65,9 @@ pub async fn ask(names: Names, place: &Place<'_>) -> Option<Vec<String>> {
     match names {
         Names::Clusters => rows(place, Url::of(&["api", "cluster", "all"]), "name").await,
         Names::Scope => {
-            let mut all = rows(place, Url::of(&["api", "cluster", "all"]), "name").await.unwrap_or_default();
+            let mut all = rows(place, Url::of(&["api", "cluster", "all"]), "name").await;
             all.push("all".to_owned());
-            Some(all)
+            all
         }
         Names::Namespaces => {
             rows(place, Url::of(&["api", "cluster", &cluster, "resources", "core", "v1", "namespaces"]), "name").await
@@ -73,17 +76,17 @@ pub async fn ask(names: Names, place: &Place<'_>) -> Option<Vec<String>> {
         Names::Apps => rows(place, pods("app"), "app").await,
         Names::PodsAndApps => {
             let (pods, apps) = tokio::join!(rows(place, pods("name"), "name"), rows(place, pods("app"), "app"));
-            Some(apps.into_iter().chain(pods).flatten().collect())
+            apps.into_iter().chain(pods).collect()
         }
         Names::Releases => {
             let url = Url::of(&["api", "cluster", &cluster, "appPod", "all", "helm"]);
             rows(place, url.with_some("namespace", namespace.as_ref()), "name").await
         }
-        Names::Running => match running(place).names().await {
-            Ok(names) => Some(names.into_iter().filter(|name| is_plain(name)).collect()),
-            Err(_) => Some(reconcilers()),
+        Names::Running => match timeout(PATIENCE, running(place).names()).await {
+            Ok(Ok(names)) => names.into_iter().filter(|name| is_plain(name)).collect(),
+            Ok(Err(_)) | Err(_) => reconcilers(),
         },
-        Names::Reconcilers => Some(reconcilers()),
+        Names::Reconcilers => reconcilers(),
     }
 }
 
@@ -103,7 +106,7 @@ fn running(place: &Place<'_>) -> controller::Running {
 }
 
 /// One field of the rows of a list, each value once.
-async fn rows(place: &Place<'_>, url: Url, field: &str) -> Option<Vec<String>> {
+async fn rows(place: &Place<'_>, url: Url, field: &str) -> Vec<String> {
     let file = |id: &str| place.said(id).map(PathBuf::from);
     let server = Server {
         server: place.said("server"),
@@ -111,9 +114,11 @@ async fn rows(place: &Place<'_>, url: Url, field: &str) -> Option<Vec<String>> {
         certificate_authority: file("certificate_authority"),
         data_dir: file("data_dir"),
     };
-    let gateway = server.gateway().ok()?;
-    let answer = gateway.get(&url.with("fields", field).with("pageSize", ROWS)).await.ok()?;
-    Some(values(&answer, field))
+    let Ok(gateway) = server.gateway() else { return Vec::new() };
+    match timeout(PATIENCE, gateway.get(&url.with("fields", field).with("pageSize", ROWS))).await {
+        Ok(Ok(answer)) => values(&answer, field),
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
 }
 
 fn values(answer: &Value, field: &str) -> Vec<String> {
