@@ -53,6 +53,8 @@ pub const PLAIN: Behaviour = Behaviour {
     validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
     validate_part: |_, _, _| Vec::new(),
+    authored: None,
+    advice: None,
     warnings: None,
     orphans: false,
 };
