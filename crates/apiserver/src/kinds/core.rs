@@ -2,8 +2,8 @@
 
 use super::builtin::{PLAIN, Row};
 use super::{
-    Action, Behaviour, Connect, GroupVersionKind, ScalePaths, ScaleSelector, Subresource, endpoints, limits, metadata,
-    node, pod, service, templates, volumes,
+    Action, Behaviour, Connect, GroupVersionKind, ScalePaths, ScaleSelector, Subresource, apps, endpoints, limits,
+    metadata, node, pod, service, templates, volumes,
 };
 use crate::objects::Part;
 use crate::pods::{BINDING, EVICTION};
@@ -153,6 +153,7 @@ static TEMPLATE: Behaviour = Behaviour {
     columns: templates::TEMPLATE_COLUMNS,
     cells: templates::template_cells,
     default: templates::template_default,
+    warnings: Some(templates::template_warnings),
     validate: templates::template_validate,
     ..PLAIN
 };
@@ -171,13 +172,19 @@ static CONTROLLER: Behaviour = Behaviour {
     columns: templates::CONTROLLER_COLUMNS,
     cells: templates::controller_cells,
     default: templates::controller_default,
+    warnings: Some(apps::named_warnings),
     validate: templates::controller_validate,
     validate_part: templates::controller_validate_part,
     ..PLAIN
 };
 
-static LIMIT_RANGE: Behaviour =
-    Behaviour { create_on_update: true, default: limits::range_default, validate: limits::range_validate, ..PLAIN };
+static LIMIT_RANGE: Behaviour = Behaviour {
+    create_on_update: true,
+    default: limits::range_default,
+    prepare_create: limits::range_create,
+    validate: limits::range_validate,
+    ..PLAIN
+};
 
 static QUOTA: Behaviour = Behaviour {
     status: true,

@@ -207,7 +207,7 @@ fn ports(spec: &At<'_>, errors: &mut FieldErrors) {
         }
         port.one_of("protocol", &["SCTP", "TCP", "UDP"], errors);
         port.port_or_name("targetPort", errors);
-        port.named("appProtocol", name::qualified_name, errors);
+        port.stated("appProtocol", name::qualified_name, errors);
     }
 }
 
@@ -262,7 +262,7 @@ fn balancing(spec: &At<'_>, annotations: &At<'_>, errors: &mut FieldErrors) {
         spec.forbidden(key, ONLY, errors);
     }
     if balanced {
-        spec.named("loadBalancerClass", name::qualified_name, errors);
+        spec.stated("loadBalancerClass", name::qualified_name, errors);
     }
 }
 

@@ -233,11 +233,27 @@ fn default_class(api: &Inner) -> Result<Option<String>, Status> {
 
 pub fn claim_create(object: &mut Object) {
     object.0.insert("status".into(), json!({"phase": "Pending"}));
+    drop_odd_source(object);
     data_sources(object);
 }
 
-pub fn claim_update(object: &mut Object, _: &Object) {
+pub fn claim_update(object: &mut Object, old: &Object) {
+    let spec = old.0.get("spec").and_then(Value::as_object);
+    if !spec.is_some_and(|spec| spec.contains_key("dataSource") || spec.contains_key("dataSourceRef")) {
+        drop_odd_source(object);
+    }
     data_sources(object);
+}
+
+/// The older field takes claims and snapshots alone; anything else in it was always dropped without a word.
+fn drop_odd_source(object: &mut Object) {
+    let Some(Value::Object(spec)) = object.0.get_mut("spec") else { return };
+    let Some(source) = spec.get("dataSource").filter(|_| !spec.contains_key("dataSourceRef")) else { return };
+    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
+    let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+    if !known.contains(&(text("apiGroup"), text("kind"))) {
+        spec.remove("dataSource");
+    }
 }
 
 /// The two fields for a data source say the same, unless the newer one reaches into another namespace.

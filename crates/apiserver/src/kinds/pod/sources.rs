@@ -107,6 +107,10 @@ pub fn check_source(kind: &str, source: &At<'_>, volume: Option<&str>, errors: &
         "ephemeral" => {
             if let Some(template) = source.child("volumeClaimTemplate") {
                 let metadata = template.part("metadata");
+                for (key, _) in metadata.entries("annotations") {
+                    named(&metadata.field("annotations"), &key.to_lowercase(), name::qualified_name, errors);
+                }
+                metadata.labels("labels", errors);
                 for field in metadata
                     .map
                     .keys()

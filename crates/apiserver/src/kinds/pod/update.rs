@@ -327,7 +327,7 @@ pub fn validate_part(part: Part, new: &Object, old: &Object) -> FieldErrors {
             }
         }
         Part::Resize => match unresizable(&new_root, &old_root) {
-            Some(why) => errors.push(FieldError::forbidden("", why)),
+            Some(why) => errors.push(FieldError::forbidden("[]", why)),
             None => resized(&new_root.part("spec"), &old_root.part("spec"), &mut errors),
         },
         Part::Main | Part::Finalize => {}
