@@ -1,7 +1,7 @@
-//! Objects of every built-in kind that are wrong in one place, created on both servers without being kept: the answers must have the
-//! same code, reason and causes, or be listed with a reason in `tests/mutations/differences.yaml`.
+//! Objects of every built-in kind that are wrong in one place, created on both servers, and laid over a good one, without being kept: the
+//! answers must have the same code, reason and causes, or be listed with a reason in `tests/mutations/differences.yaml`.
 //!
-//! All of them take half a minute; `MUSTER_TEST_MUTATIONS=500` runs so many, chosen by `MUSTER_TEST_SEED`.
+//! All of them take a minute; `MUSTER_TEST_MUTATIONS=500` runs so many, chosen by `MUSTER_TEST_SEED`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use futures_util::{FutureExt, StreamExt};
@@ -38,9 +38,9 @@ struct Allowed {
 }
 
 /// What of an answer must be the same: the code, the reason, and the field and reason of every cause.
-async fn verdict(peer: &Peer, path: &str, object: &Value) -> String {
+async fn verdict(peer: &Peer, verb: &str, path: &str, object: &Value) -> String {
     let path = format!("{path}?dryRun=All&fieldValidation=Strict");
-    let call = Call::new(peer, "POST", &path).limit(Duration::from_secs(30)).body(object.to_string());
+    let call = Call::new(peer, verb, &path).limit(Duration::from_secs(30)).body(object.to_string());
     // A server may drop the stream: kube-apiserver panics over some objects.
     let Ok(answer) = AssertUnwindSafe(call.send()).catch_unwind().await else { return "no answer".to_owned() };
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -54,9 +54,17 @@ async fn verdict(peer: &Peer, path: &str, object: &Value) -> String {
     causes.sort();
     causes.dedup();
     match answer.status {
-        201 => "201".to_owned(),
+        200 | 201 => "taken".to_owned(),
         code => format!("{code} {} [{}]", text(&body["reason"]), causes.join(", ")),
     }
+}
+
+/// What both servers say, under the name of the mutant; of an update, `PUT` comes first.
+async fn judge(peers: [&Peer; 2], verb: &str, path: &str, sample: &Sample, mutant: &Mutant) -> (String, [String; 2]) {
+    let [left, right] = peers;
+    let (a, b) = tokio::join!(verdict(left, verb, path, &mutant.object), verdict(right, verb, path, &mutant.object));
+    let verb = if verb == "POST" { "" } else { "PUT " };
+    (format!("{verb}{} {} {}", sample.kind, mutant.path, mutant.change), [a, b])
 }
 
 fn main() {
@@ -98,12 +106,20 @@ fn main() {
         left.post("/api/v1/namespaces", &namespace).await.ok(201);
         right.post("/api/v1/namespaces", &namespace).await.ok(201);
         let (left, right) = (&left, &right);
-        let judged = futures_util::stream::iter(&all).map(|(sample, mutant)| async move {
-            let (a, b) =
-                tokio::join!(verdict(left, &sample.post, &mutant.object), verdict(right, &sample.post, &mutant.object));
-            (format!("{} {} {}", sample.kind, mutant.path, mutant.change), [a, b])
-        });
-        let findings: Vec<_> = judged.buffer_unordered(WIDTH).collect().await;
+        let judged = futures_util::stream::iter(&all)
+            .map(|(sample, mutant)| async move { judge([left, right], "POST", &sample.post, sample, mutant).await });
+        let mut findings: Vec<_> = judged.buffer_unordered(WIDTH).collect().await;
+        // The samples themselves, kept from here on, under the name that their mutants then change.
+        for sample in samples.iter().filter(|sample| sample.object["metadata"]["name"].is_string()) {
+            left.post(&sample.post, &sample.object).await;
+            right.post(&sample.post, &sample.object).await;
+        }
+        let named = |sample: &Sample| Some(format!("{}/{}", sample.post, sample.object["metadata"]["name"].as_str()?));
+        let updates: Vec<_> =
+            all.iter().filter_map(|(sample, mutant)| Some((named(sample)?, *sample, mutant))).collect();
+        let judged = futures_util::stream::iter(&updates)
+            .map(|(path, sample, mutant)| async move { judge([left, right], "PUT", path, sample, mutant).await });
+        findings.extend(judged.buffer_unordered(WIDTH).collect::<Vec<_>>().await);
         assert!(right.panic_in_log().is_none(), "muster panicked: {:?}", right.panic_in_log());
         findings
     });
@@ -131,7 +147,7 @@ fn main() {
     };
     unused.iter().for_each(|entry| println!("listed but not seen: {} ({})", entry.at, entry.reason));
     println!(
-        "\nmutations: {} of {count} (seed {seed}), {} differ, {unlisted} not listed, {} entries unused",
+        "\nmutations: {} requests over {count} mutants (seed {seed}), {} differ, {unlisted} not listed, {} entries unused",
         findings.len(),
         differing.len(),
         unused.len()

@@ -5,6 +5,7 @@ pub mod columns;
 mod container;
 mod defaults;
 mod env;
+mod gates;
 mod mounts;
 mod profiles;
 mod resources;

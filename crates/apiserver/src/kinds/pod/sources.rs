@@ -57,10 +57,10 @@ pub fn check_source(kind: &str, source: &At<'_>, volume: Option<&str>, errors: &
         }
         "hostPath" => host_path(source, errors),
         "gitRepo" => descending(source.field("directory"), source.text("directory"), errors),
-        "gcePersistentDisk" | "awsElasticBlockStore" => {
-            if source.int("partition").is_some_and(|number| !(0..=255).contains(&number)) {
-                source.invalid("partition", "must be between 1 and 255, inclusive", errors);
-            }
+        "gcePersistentDisk" | "awsElasticBlockStore"
+            if source.int("partition").is_some_and(|number| !(0..=255).contains(&number)) =>
+        {
+            source.invalid("partition", "must be between 1 and 255, inclusive", errors);
         }
         "nfs" if !source.text("path").starts_with('/') => {
             errors.push(FieldError::invalid(source.field("path"), source.text("path"), "must be an absolute path"));

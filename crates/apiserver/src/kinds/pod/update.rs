@@ -1,6 +1,6 @@
 //! What becomes of a pod that exists: what may change, what a status may say, how long its deletion waits.
 
-use super::{annotations, profiles, qos, scheduling, status};
+use super::{annotations, gates, profiles, qos, scheduling, status};
 use crate::Inner;
 use crate::kinds::check::At;
 use crate::objects::Part;
@@ -181,6 +181,10 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         }
     }
     match (spec.int("activeDeadlineSeconds"), was.int("activeDeadlineSeconds")) {
+        (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
+            spec.invalid("activeDeadlineSeconds", "must be between 0 and 2147483647, inclusive", &mut errors);
+            return errors;
+        }
         (Some(new), Some(old)) if old < new => {
             spec.invalid("activeDeadlineSeconds", "must be less than or equal to previous value", &mut errors);
             return errors;
@@ -191,7 +195,7 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         _ => {}
     }
     only_added_tolerations(&spec, &was, &mut errors);
-    only_removed_gates(&spec, &was, &mut errors);
+    gates::only_removed(&spec, &was, &mut errors);
     let mut munged = spec.map.clone();
     for key in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         put(&mut munged, key, was.map.get(key));
@@ -207,13 +211,7 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         put(&mut munged, "terminationGracePeriodSeconds", was.map.get("terminationGracePeriodSeconds"));
     }
     if was.has("schedulingGates") {
-        // A pod that waits for its gates may still be told where to run, more narrowly.
-        let kept = was.entries("nodeSelector").all(|(key, value)| spec.part("nodeSelector").value(key) == value);
-        if !kept {
-            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-            spec.invalid("nodeSelector", why, &mut errors);
-        }
-        put(&mut munged, "nodeSelector", was.map.get("nodeSelector"));
+        gates::narrower(&spec, &was, &mut munged, &mut errors);
     }
     if munged != *was.map {
         errors.push(FieldError::forbidden("spec", CHANGEABLE));
@@ -242,15 +240,6 @@ fn only_added_tolerations(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors)
         return;
     }
     scheduling::tolerations(spec, errors);
-}
-
-fn only_removed_gates(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors) {
-    let had: HashSet<&str> = was.items("schedulingGates").map(|gate| gate.text("name")).collect();
-    for gate in spec.items("schedulingGates").filter(|gate| !had.contains(gate.text("name"))) {
-        let why = "only deletion is allowed, but found new scheduling gate";
-        let why = format!("{why} '{}'", gate.text("name"));
-        errors.push(FieldError::forbidden(gate.field("name"), why));
-    }
 }
 
 /// What the other parts of a pod may touch.
