@@ -47,7 +47,7 @@ fn narrower_nodes(nodes: &At<'_>, before: &At<'_>, errors: &mut FieldErrors) {
     let (now, was) = (required.list("nodeSelectorTerms"), old.list("nodeSelectorTerms"));
     if !was.is_empty() && now.len() != was.len() {
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.push(FieldError::invalid(required.field("nodeSelectorTerms"), now.to_vec(), why));
+        required.invalid("nodeSelectorTerms", why, errors);
         return;
     }
     for (term, old) in required.items("nodeSelectorTerms").zip(old.items("nodeSelectorTerms")) {
