@@ -9,7 +9,7 @@ use meta::{FieldError, Object, Status, time};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{Change, Entry, Expect, Write};
+use store::{Attrs, Change, Entry, Expect, Key, Write};
 
 /// How often a write is tried again when somebody else was faster; more means a live-lock worth telling.
 const RETRIES: usize = 64;
@@ -54,6 +54,14 @@ impl Part {
     }
 }
 
+/// An object on its way into the store.
+struct Prepared {
+    value: Bytes,
+    attrs: Arc<Attrs>,
+    /// It was being deleted, and nothing holds it any more.
+    released: bool,
+}
+
 pub(crate) enum Deleted {
     Gone(Stored),
     /// Finalizers hold it; it is marked.
@@ -84,7 +92,7 @@ impl Inner {
         Ok((self.decode_stored(kind, &rest, entry.revision)?, Cow::Borrowed(&entry.value[owners])))
     }
 
-    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<store::Attrs>) {
+    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<Attrs>) {
         let mut converted = None;
         let stored = if kind.converts() {
             let converted = converted.insert(object.clone());
@@ -133,7 +141,7 @@ impl Inner {
             if !admitted {
                 definitions::admit(kind, object.name())?;
                 if kind.namespaced {
-                    namespaces::admit(self, kind, namespace, object.name())?;
+                    self.enter(kind, namespace, object.name()).await?;
                 }
                 kind.default(&mut object);
                 // What was asked for is owned, not what is added to it from here on.
@@ -183,6 +191,27 @@ impl Inner {
             }
         }
         Err(Status::unavailable(format!("other servers keep writing {}; try again", kind.plural)))
+    }
+
+    /// Whether an object may be made in the namespace, which another server may have made a moment ago.
+    async fn enter(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+        if namespaces::admit(self, kind, namespace, name).is_ok() {
+            return Ok(());
+        }
+        self.store.sync().await.map_err(storage)?;
+        namespaces::admit(self, kind, namespace, name)
+    }
+
+    /// Whether an object is no longer what it was when it was seen (with that revision, or not at all): another server wrote it, and we
+    /// learn of it only now.
+    pub async fn is_outdated(&self, key: &Key, seen: Option<u64>) -> Result<bool, Status> {
+        self.store.sync().await.map_err(storage)?;
+        Ok(self.store.get(key).map(|entry| entry.revision) != seen)
+    }
+
+    /// A refusal stands if what it rests on is still so.
+    async fn judge_again(&self, key: &Key, seen: Option<u64>, refused: Status) -> Result<(), Status> {
+        if self.is_outdated(key, seen).await? { Ok(()) } else { Err(refused) }
     }
 
     fn exists(&self, kind: &Kind, name: &str, current: Option<Entry>) -> Status {
@@ -324,18 +353,25 @@ impl Inner {
             if let Some(turn) = turn.as_mut().filter(|_| !dry_run) {
                 turn.take_pen().await?;
             }
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (current, held) = self.decode_owned(kind, &entry)?;
-            let (mut desired, owners) = change(&current, &held)?;
-            self.check_version(kind, &current, &desired)?;
-            self.settle(kind, part, &mut desired, &current)?;
-            // When somebody last wrote is not worth a write.
-            let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
-            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let prepared = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let prepared = self.prepare(kind, part, &entry, &mut change)?;
+                Ok((entry, prepared))
+            });
+            let (entry, Prepared { value, attrs, released }) = match prepared {
+                Ok(prepared) => prepared,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             if value == entry.value {
+                if self.is_outdated(&key, seen).await? {
+                    continue;
+                }
                 return Ok(entry.into());
             }
-            let released = current.is_deleting() && is_released(kind, &desired);
             if dry_run {
                 return Ok(Stored { value, revision: entry.revision });
             }
@@ -355,6 +391,24 @@ impl Inner {
         Err(Status::modified(kind.resource(), name))
     }
 
+    /// What a change makes of the current object, if it may.
+    fn prepare(
+        &self,
+        kind: &Kind,
+        part: Part,
+        entry: &Entry,
+        change: &mut impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
+    ) -> Result<Prepared, Status> {
+        let (current, held) = self.decode_owned(kind, entry)?;
+        let (mut desired, owners) = change(&current, &held)?;
+        self.check_version(kind, &current, &desired)?;
+        self.settle(kind, part, &mut desired, &current)?;
+        // When somebody last wrote is not worth a write.
+        let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
+        let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
+        Ok(Prepared { value, attrs, released: current.is_deleting() && is_released(kind, &desired) })
+    }
+
     /// Changes an object as the server itself decides: no rules, nothing kept, and nobody owns it. `change` runs again when somebody else was faster.
     pub async fn modify(
         &self,
@@ -366,10 +420,21 @@ impl Inner {
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (mut object, owners) = self.decode_owned(kind, &entry)?;
-            change(&mut object)?;
-            let (value, attrs) = self.encode(kind, &object, &owners);
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let prepared = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let (mut object, owners) = self.decode_owned(kind, &entry)?;
+                change(&mut object)?;
+                let (value, attrs) = self.encode(kind, &object, &owners);
+                Ok((entry, value, attrs))
+            });
+            let (entry, value, attrs) = match prepared {
+                Ok(prepared) => prepared,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             if dry_run || value == entry.value {
                 return Ok(Stored { value, revision: entry.revision });
             }
@@ -483,10 +548,22 @@ impl Inner {
     ) -> Result<Deleted, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (current, owners) = self.decode_owned(kind, &entry)?;
-            preconditions(kind, &current, options)?;
-            namespaces::admit_delete(kind, &current)?;
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let judged = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let (current, owners) = self.decode_owned(kind, &entry)?;
+                preconditions(kind, &current, options)?;
+                namespaces::admit_delete(kind, &current)?;
+                let owners = owners.into_owned();
+                Ok((entry, current, owners))
+            });
+            let (entry, current, owners) = match judged {
+                Ok(judged) => judged,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             let mut marked = current.clone();
             let graceful = match (kind.behaviour.grace)(&current, options.grace_seconds) {
                 Some(_) if !shortens(&current, options.grace_seconds) => return Ok(Deleted::Marked(entry.into())),
@@ -636,6 +713,9 @@ pub(crate) fn storage(e: store::Error) -> Status {
         e => Status::internal(e),
     }
 }
+
+#[cfg(test)]
+mod late;
 
 #[cfg(test)]
 mod tests {

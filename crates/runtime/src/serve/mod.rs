@@ -2,6 +2,7 @@
 
 mod admin;
 mod answer;
+mod debug;
 mod exposition;
 mod routes;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-pub use self::admin::Admin;
+pub use self::{admin::Admin, debug::debug};
 use self::routes::Way;
 use crate::{Handle, Metrics, health::Health};
 
