@@ -22,7 +22,7 @@ async fn the_log_level_and_profiles_are_for_administrators(_: &Peer) {
     assert_eq!(peer.call("GET", level).token(None).fresh().send().await.status, 403);
     assert_eq!(put("4", muster_tests::peer::TOKEN).await.text(), "4\n");
     assert_eq!(peer.get(level).await.text(), "4\n");
-    put("eleven?", muster_tests::peer::TOKEN).await.fails(400, "BadRequest");
+    put("11", muster_tests::peer::TOKEN).await.fails(400, "BadRequest");
     assert_eq!(peer.get(level).await.text(), "4\n");
     // A right on the path is enough, and is for the method it names.
     let rule = json!({"nonResourceURLs": ["/debug/*"], "verbs": ["get"]});

@@ -264,7 +264,7 @@ fn paths() -> Vec<Ask> {
         "/metrics",
         "/logs/x",
         "/debug/pprof",
-        "/debug/loglevel",
+        "/debug/pprof/heap",
         "/openid/v1/jwks",
         "/.well-known/openid-configuration",
         "/muster.dev/backup",
