@@ -145,9 +145,11 @@ pub fn an_at_runs_as_a_real_pod_once(stage: &mut Stage) {
     // Whoever made the pods dies; the next one finds them.
     first.kill();
     let mut second = hub(stage, &kubeconfig);
-    for (name, outcome, code, output) in
-        [("well", "Succeeded", "0", "it is 42\n0"), ("badly", "Failed", "9", "gone wrong"), ("late", "TimedOut", "", "")]
-    {
+    for (name, outcome, code, output) in [
+        ("well", "Succeeded", "0", "it is 42\n0"),
+        ("badly", "Failed", "9", "gone wrong"),
+        ("late", "TimedOut", "", ""),
+    ] {
         let begun = Instant::now();
         while of(name, "phase") != "DONE" {
             let log = || format!("{}\n{}", metal.log_tail(), std::fs::read_to_string(&second.log).unwrap_or_default());

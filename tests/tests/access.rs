@@ -20,14 +20,8 @@ use muster_tests::{Answer, Peer};
 use serde_json::{Value, json};
 
 fn main() {
-    let cases = [
-        attacks::cases(),
-        canary::cases(),
-        endings::cases(),
-        inside::cases(),
-        matrix::cases(),
-        tokens::cases(),
-    ];
+    let cases =
+        [attacks::cases(), canary::cases(), endings::cases(), inside::cases(), matrix::cases(), tokens::cases()];
     muster_tests::runner::main(cases.concat());
 }
 

@@ -95,7 +95,7 @@ impl App {
         };
         let Answer { code, body } = route.handle(self.clone(), visit.caller, target, asked).await?;
         // The tag of an object is what `If-Match` takes.
-        let version = (route.shape == Shape::Object).then(|| version_of(&body)).flatten();
+        let version = (route.shape == Shape::Object || code == 201).then(|| version_of(&body)).flatten();
         let mut response = bytes(code, "application/json", body);
         if let Some(tag) = version.and_then(|version| HeaderValue::from_str(&format!("\"{version}\"")).ok()) {
             response.headers_mut().insert(header::ETAG, tag);

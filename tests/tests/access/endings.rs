@@ -43,7 +43,8 @@ async fn own(arguments: Vec<String>) -> Peer {
 
 /// Two watches of somebody, one where nothing happens and one where a lot does.
 async fn opened<'a>(call: impl Fn(&str) -> Call<'a>) -> [Watch; 2] {
-    let mut watches = [QUIET, BUSY].map(|path| call(&format!("{path}?watch=true"))).map(|call| Box::pin(Watch::by(call)));
+    let mut watches =
+        [QUIET, BUSY].map(|path| call(&format!("{path}?watch=true"))).map(|call| Box::pin(Watch::by(call)));
     let [quiet, busy] = &mut watches;
     let (mut quiet, mut busy) = tokio::join!(quiet, busy);
     quiet.expect("ADDED", "m").await;

@@ -14,7 +14,8 @@ pub fn cases() -> Vec<Case> {
 async fn the_log_level_and_profiles_are_for_administrators(_: &Peer) {
     let peer = &Peer::start_with(Kind::Muster, Settings::default()).await.unwrap();
     let level = "/debug/loglevel";
-    let put = |text: &str, token: &str| peer.call("PUT", level).body(text).media("text/plain").token(Some(token)).send();
+    let put =
+        |text: &str, token: &str| peer.call("PUT", level).body(text).media("text/plain").token(Some(token)).send();
     assert_eq!(peer.get(level).await.text(), "0\n");
     for refused in [peer.call("GET", level).token(Some(WORKER)).send().await, put("6", WORKER).await] {
         refused.fails(403, "Forbidden");

@@ -130,7 +130,11 @@ async fn nobody_is_refused_for_what_a_server_learns_late(_: &Peer) {
         back["data"]["n"] = json!("1");
         assert_eq!(other.put(&path, &back).await.ok(200)["data"]["n"], "1");
         assert_eq!(one.get(&path).await.ok(200)["data"]["n"], "1");
-        let patched = one.patch(&path, "json", json!([{"op": "test", "path": "/data/n", "value": "1"}, {"op": "add", "path": "/data/m", "value": "x"}]));
+        let patched = one.patch(
+            &path,
+            "json",
+            json!([{"op": "test", "path": "/data/n", "value": "1"}, {"op": "add", "path": "/data/m", "value": "x"}]),
+        );
         let patched = patched.await.ok(200);
         let only = json!({"preconditions": {"resourceVersion": version(&patched)}});
         other.delete_with(&path, only).await.ok(200);
@@ -142,7 +146,8 @@ async fn nobody_is_refused_for_what_a_server_learns_late(_: &Peer) {
         one.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.ok(201);
         let within = format!("/api/v1/namespaces/{namespace}/configmaps");
         other.post(&within, map("first", 0)).await.ok(201);
-        let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}, "data": {"k": "v"}});
+        let applied =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}, "data": {"k": "v"}});
         let apply = one.call("PATCH", &format!("{within}/first?fieldManager=t")).body(applied);
         apply.media("application/apply-patch+yaml").send().await.ok(200);
     }

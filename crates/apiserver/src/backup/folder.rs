@@ -81,7 +81,8 @@ pub(super) fn sweep(parent: &Path) {
 
 /// Whether it may be of a backup that was cut short. One that was not even locked is empty, and somebody may be about to lock it.
 fn is_left(name: &str, entry: &fs::DirEntry) -> bool {
-    let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MADE_WITHIN));
+    let old =
+        || entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MADE_WITHIN));
     name.starts_with(PREFIX) || (name.starts_with(MAKING) && old())
 }
 
