@@ -92,7 +92,7 @@ pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> 
 }
 
 /// Boxed here, outside of any `async`: the compiler cannot prove within one that a boxed error may change threads.
-fn collect(body: Body, most: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
+pub(crate) fn collect(body: Body, most: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
     Box::pin(Limited::new(body, most).collect().map_ok(Collected::to_bytes))
 }
 

@@ -1,7 +1,7 @@
 //! APIExt beside the hub: the configuration's section as the gateway takes it.
 
-use gateway::{Actions, Listening, Options, ServeError, Tls, Upstream};
-use runtime::config::ApiExt;
+use gateway::{Actions, Face, Listening, Options, ServeError, Tls, Upstream};
+use runtime::{Metrics, config::ApiExt};
 
 use crate::{
     hub,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Takes the address; nothing is answered yet.
-pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
+pub async fn bind(section: &ApiExt, metrics: Option<&Metrics>) -> Result<Listening, Problem> {
     let unusable = |why: String| {
         Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
             .next("mend apiExt.api, or leave it out to use the first manager's")
@@ -28,7 +28,12 @@ pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
         origins: section.origins.clone(),
         ..Options::new(section.address)
     };
-    let listening = gateway::bind(options, upstream, actions()).await.map_err(problem)?;
+    let face = Face::new(options, upstream).actions(actions());
+    let face = match metrics {
+        Some(metrics) => face.measure(metrics),
+        None => face,
+    };
+    let listening = face.bind().await.map_err(problem)?;
     tracing::info!(address = %listening.address(), "APIExt is listening");
     Ok(listening)
 }
