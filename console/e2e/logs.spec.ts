@@ -108,7 +108,7 @@ test("logs go on where they were when the line was cut", async ({ page }) => {
   await page.goto(`/logs?pod=${pod.cluster}/${pod.namespace}/${pod.name}`);
   await page.getByRole("button", { name: "Timestamps" }).click();
   const count = async () =>
-    Number(/^[\d,]+/.exec(await page.locator(".logs-foot").innerText())?.[0].replace(/,/g, "") ?? 0);
+    Number(/^[\d,]+/.exec((await page.locator(".logs-foot").textContent()) ?? "")?.[0].replace(/,/g, "") ?? 0);
   const following = expect(page.locator(".logs-foot"));
   for (let cut = 0; cut < 3; cut += 1) {
     await expect(page.locator(".topbar .live")).toHaveText("Live");

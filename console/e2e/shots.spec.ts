@@ -18,11 +18,17 @@ users:
   user: { token: not-a-real-token }
 `;
 
-async function shoot(page: Page, name: string): Promise<void> {
+/** All of the page, or a part of it: what has many small letters is large. */
+async function shoot(page: Page, name: string, part?: { y: number; height: number }): Promise<void> {
   // Nothing that blinks, floats or is half way.
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
   await page.mouse.move(1270, 790);
-  await page.screenshot({ path: `${folder}${name}.png`, animations: "disabled", caret: "hide" });
+  await page.screenshot({
+    path: `${folder}${name}.png`,
+    animations: "disabled",
+    caret: "hide",
+    ...(part && { clip: { x: 0, width: 1280, ...part } }),
+  });
 }
 
 const live = (page: Page) => expect(page.locator(".topbar .live")).toHaveText("Live");
@@ -39,7 +45,7 @@ test("the way in", async ({ browser, baseURL }) => {
   await page.goto("/");
   await page.getByLabel("User name").fill(USER);
   await page.getByLabel("Password").fill(PASSWORD);
-  await shoot(page, "login");
+  await shoot(page, "login", { y: 190, height: 420 });
   await fillIn(page);
   await settle(page);
   await live(page);
@@ -65,7 +71,7 @@ test("clusters, and one more", async ({ page }) => {
 });
 
 test("pods, logs and a terminal", async ({ page }) => {
-  await page.goto("/pods?q=web");
+  await page.goto("/pods?q=web-canary");
   await settle(page);
   await live(page);
   const boxes = page.locator("tr[data-row] input[type=checkbox]");
@@ -75,7 +81,7 @@ test("pods, logs and a terminal", async ({ page }) => {
   const dock = theDock(page);
   await expect(dock.locator(".logs-foot")).toContainText("following 3 of 3");
   await dock.getByRole("searchbox").fill("GET");
-  await shoot(page, "logs");
+  await shoot(page, "logs", { y: 480, height: 320 });
   await dock.getByRole("button", { name: "Close all" }).click();
   const [pod] = (await somePods(page)).filter((one) => one.name.startsWith("web"));
   if (!pod) throw new Error("the demo has no web");
@@ -114,7 +120,7 @@ test("a change before it is made", async ({ page }) => {
 });
 
 test("events, releases, reconcilers, the audit log", async ({ page }) => {
-  await page.goto("/events");
+  await page.goto("/events?q=recommend");
   await settle(page);
   await live(page);
   await shoot(page, "events");
@@ -125,7 +131,7 @@ test("events, releases, reconcilers, the audit log", async ({ page }) => {
   const machine = controllers.find((one) => "graph" in one);
   await page.goto(machine ? `/reconcilers/${machine.name}` : "/reconcilers");
   await settle(page);
-  await expect(page.locator("svg").first()).toBeVisible();
+  await expect(page.locator(".graph svg")).toBeVisible();
   await shoot(page, "reconciler");
   await page.goto("/audit");
   await settle(page);
