@@ -154,6 +154,7 @@ async fn definitions(options: &Options, scale: &Scale, mut figures: Figures) -> 
     let settings = Settings { under: Some(options.dir.clone()), binary, ..Settings::default() };
     let peer = Peer::start_with(Kind::Muster, settings).await?;
     let mut bench = Bench::new(&peer);
+    bench.grant().await?;
     bench.definitions(scale).await?;
     figures.extend(bench.figures);
     Ok(figures)

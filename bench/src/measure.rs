@@ -152,7 +152,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The clients are no administrators: their right is one role among a hundred.
-    async fn grant(&mut self) -> Result<(), Failure> {
+    pub async fn grant(&mut self) -> Result<(), Failure> {
         let access = "/apis/rbac.authorization.k8s.io/v1";
         for n in 0..100 {
             let (name, user) =

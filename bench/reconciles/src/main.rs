@@ -118,7 +118,7 @@ fn main() {
         }
     }
     println!(
-        "\n{} objects, 1 KiB payload, 10 workers each, {} updates in flight 8 at a time; API server: {}; \
+        "\n{} objects, 1 KiB of settings, 10 workers each, {} updates in flight 8 at a time; API server: {}; \
          controller-runtime v0.25.2, {}; rounds {rounds}, medians\n",
         scale.objects,
         scale.updates,
@@ -202,10 +202,23 @@ async fn fill(peer: &Arc<Peer>, objects: usize) {
     side_by_side(peer, objects, |peer, i| async move {
         let labels = json!({"app": format!("app-{}", i % 50), "tier": "backend", "team": "bench"});
         let item = json!({"apiVersion": "bench.muster.dev/v1", "kind": "Item",
-            "metadata": {"name": format!("item-{i}"), "labels": labels}, "spec": {"stamp": 0, "payload": "x".repeat(1024)}});
+            "metadata": {"name": format!("item-{i}"), "labels": labels}, "spec": {"stamp": 0, "payload": settings(i)}});
         peer.post(ITEMS, item).await.ok(201);
     })
     .await;
+}
+
+/// 1 KiB of settings as objects carry them, none like another.
+fn settings(object: usize) -> String {
+    let mut random = object as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    let mut text = String::new();
+    while text.len() < 1024 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (name, value) = (random >> 56, (random >> 16) as u32);
+        text.push_str(&format!("- name: VARIABLE_{name}\n  value: {value:08x}.example.com\n"));
+    }
+    text.truncate(1024);
+    text
 }
 
 async fn update(peer: &Arc<Peer>, scale: &Scale) {

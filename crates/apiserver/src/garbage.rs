@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 /// How long a failed piece of work waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 const QUEUE: usize = 1024;
+const BATCH: usize = 256;
+/// Between two looks at a collection, so that a busy one does not wake us with every write and take the core from its writer.
+const REST: Duration = Duration::from_millis(20);
 /// Owners remembered after they went.
 const DEPARTED: usize = 1024;
 
@@ -171,12 +174,16 @@ async fn feed(api: Api, collection: Collection, to: mpsc::Sender<Feed>) {
         let Ok(mut watch) = store.watch(&collection, "", page.revision) else { continue };
         loop {
             events.clear();
-            match watch.next(256, &mut events).await {
+            match watch.next(BATCH, &mut events).await {
                 Ok(()) => {
+                    let behind = events.len() == BATCH;
                     for event in events.drain(..).filter(|e| matters(e)) {
                         if to.send(Feed::Happened(event)).await.is_err() {
                             return;
                         }
+                    }
+                    if !behind {
+                        tokio::time::sleep(REST).await;
                     }
                 }
                 Err(store::Error::Compacted { .. }) => break,

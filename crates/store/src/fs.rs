@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// A disk. Names are plain paths; nothing follows links on purpose.
@@ -13,7 +13,7 @@ pub trait Fs: Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// A new, empty file (0600), replacing what was there.
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
-    /// An existing file, to be written at its end.
+    /// An existing file, to be written on at its end.
     fn append(&self, path: &Path) -> io::Result<Box<dyn File>>;
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
     fn len(&self, path: &Path) -> io::Result<u64>;
@@ -27,16 +27,24 @@ pub trait Fs: Send + Sync {
 
 /// A file being written.
 pub trait File: Send {
-    /// Writes all of it at the end; on error any part may have been written.
+    /// Writes all of it behind what was written before; on error any part may have been written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes the content and the length durable.
     fn sync(&mut self) -> io::Result<()>;
+    /// Cuts everything behind; the next write lands there.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
+    /// Zeros behind what was written, durably: writes into them change nothing but content, which syncs faster. On error any
+    /// part of them may be there.
+    fn reserve(&mut self, len: u64) -> io::Result<()>;
 }
 
 pub struct RealFs;
 
-struct RealFile(fs::File);
+struct RealFile {
+    file: fs::File,
+    /// Where the next write goes; zeros may stand behind.
+    end: u64,
+}
 
 impl Fs for RealFs {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
@@ -62,11 +70,13 @@ impl Fs for RealFs {
         let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
         // An older file of that name may have been wider.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile { file, end: 0 }))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(RealFile(OpenOptions::new().append(true).open(path)?)))
+        let file = OpenOptions::new().write(true).open(path)?;
+        let end = file.metadata()?.len();
+        Ok(Box::new(RealFile { file, end }))
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
@@ -100,17 +110,30 @@ impl Fs for RealFs {
 
 impl File for RealFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.file.write_all_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)?;
-        // A file made by `create` keeps its position; the next write must land at the new end.
-        io::Seek::seek(&mut self.0, io::SeekFrom::Start(len)).map(drop)
+        self.file.set_len(len)?;
+        self.end = len;
+        Ok(())
+    }
+
+    fn reserve(&mut self, len: u64) -> io::Result<()> {
+        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let (mut at, end) = (self.end, self.end + len);
+        while at < end {
+            let part = &ZEROS[..ZEROS.len().min((end - at) as usize)];
+            self.file.write_all_at(part, at)?;
+            at += part.len() as u64;
+        }
+        self.file.sync_data()
     }
 }
 

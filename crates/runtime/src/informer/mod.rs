@@ -2,6 +2,7 @@
 //! reconcilers that read the same part of a kind.
 
 mod filter;
+mod kept;
 mod reflect;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use tokio::{sync::watch, task::AbortHandle};
 
 pub use self::filter::Filter;
 pub(crate) use self::filter::Scope;
-use self::wire::{Arrived, Kept, Version};
+use self::kept::Kept;
+use self::wire::{Arrived, Version};
 use crate::{Key, Metrics, Object};
 
 /// Objects from memory; possibly a little behind the server.

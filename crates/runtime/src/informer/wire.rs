@@ -6,6 +6,7 @@ use kube::Resource;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
+use super::Kept;
 use crate::Key;
 
 /// No object is larger; a line without end must not fill the memory.
@@ -16,20 +17,6 @@ pub(crate) enum Arrived<K> {
     Object(Key, Box<K>, Kept),
     /// It exists, but is not what its kind says.
     Unreadable(Key, Version, String),
-}
-
-/// An object as memory keeps it: its text without `managedFields`, half as large as the typed value or less.
-#[derive(PartialEq, Eq)]
-pub(crate) struct Kept(Box<[u8]>);
-
-impl Kept {
-    /// The typed value, made anew. It was readable when it arrived.
-    pub(crate) fn read<K: DeserializeOwned + Resource>(&self) -> Result<Arc<K>, serde_json::Error> {
-        let mut object: K = serde_json::from_slice(&self.0)?;
-        // Where the server wrote them in a way of its own, they were not cut.
-        object.meta_mut().managed_fields = None;
-        Ok(Arc::new(object))
-    }
 }
 
 /// A `resourceVersion`.
@@ -163,7 +150,7 @@ where
             let meta = object.meta_mut();
             meta.managed_fields = None;
             let version = meta.resource_version.as_deref().unwrap_or_default().into();
-            Ok((Arrived::Object(key, Box::new(object), Kept(kept)), version))
+            Ok((Arrived::Object(key, Box::new(object), Kept::new(kept)), version))
         }
         Err(why) => {
             let head: Head = serde_json::from_str(raw.get())?;
@@ -260,7 +247,8 @@ mod tests {
         assert_eq!(object.metadata.managed_fields, None);
         assert_eq!(object.metadata.labels.as_ref().unwrap()["l"], "v");
         assert_eq!(object.data.as_ref().unwrap()["k"], "\"managedFields\":[1]");
-        assert_eq!(kept.0.len(), r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{"l":"v"}},"data":{"k":"\"managedFields\":[1]"}}"#.len());
+        let text = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","labels":{"l":"v"}},"data":{"k":"\"managedFields\":[1]"}}"#;
+        assert!(kept == Kept::new(text.as_bytes().into()), "without owners");
         assert_eq!(kept.read::<ConfigMap>().unwrap().data, object.data);
     }
 

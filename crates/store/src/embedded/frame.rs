@@ -3,6 +3,9 @@
 //! A crash can leave only the last frame unfinished: cut short, or with sectors that were never written (zeros). Such a frame was
 //! never acknowledged. Anything else that does not check out was once whole, so it is damage.
 //!
+//! Behind the last frame a segment may have zeros to its end: room made ahead. That nothing is missing before them is seen by the
+//! next segment, whose name says where it goes on.
+//!
 //! A frame that holds a sector of zeros by itself would look unwritten when it rots. Values are JSON or sealed, so none does; should one
 //! all the same, a new segment is begun behind it before it is acknowledged, and only the last segment may have a torn tail.
 //! What no rule can tell apart: a sector of the last frame that was written, acknowledged, and reads as zeros now.
@@ -87,16 +90,21 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
+/// How long the frame is that begins here, if its head is right.
+fn frame_size(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..FRAME_HEAD)?;
+    let right = &head[..4] == FRAME_MAGIC && crc32c(&head[..20]) == word(head, 20);
+    right.then(|| FRAME_HEAD + word(head, 4) as usize + FRAME_TAIL)
+}
+
 fn parse(bytes: &[u8], offset: usize) -> Parsed<'_> {
     let rest = &bytes[offset..];
     if rest.len() < FRAME_HEAD {
         return Parsed::Short;
     }
-    if &rest[..4] != FRAME_MAGIC || crc32c(&rest[..20]) != word(rest, 20) {
-        return Parsed::Bad("a frame's head is wrong");
-    }
-    let body = FRAME_HEAD + word(rest, 4) as usize;
-    let Some(frame) = rest.get(..body + FRAME_TAIL) else { return Parsed::Short };
+    let Some(size) = frame_size(rest) else { return Parsed::Bad("a frame's head is wrong") };
+    let body = size - FRAME_TAIL;
+    let Some(frame) = rest.get(..size) else { return Parsed::Short };
     if crc32c_append(crc32c(&frame[..FRAME_HEAD]), &frame[FRAME_HEAD..body]) != word(frame, body)
         || &frame[body + 4..] != MARK
     {
@@ -128,7 +136,8 @@ pub(crate) fn scan<'a>(file: &Path, bytes: &'a [u8], first: Revision, last: bool
             }
             return damaged(0, "the segment's head does not fit its name");
         }
-        if (bytes.len() < SEGMENT_HEAD || torn(bytes, 0)) && next_whole(bytes, 0).is_none() {
+        if (bytes.len() < SEGMENT_HEAD || blank(&bytes[..bytes.len().min(SECTOR)], 0)) && next_whole(bytes, 0).is_none()
+        {
             return Ok(scan);
         }
         return damaged(0, "the segment's head is wrong");
@@ -140,6 +149,7 @@ pub(crate) fn scan<'a>(file: &Path, bytes: &'a [u8], first: Revision, last: bool
                 scan.frames.push(frame);
                 scan.whole = end;
             }
+            _ if bytes[scan.whole..].iter().all(|byte| *byte == 0) => break,
             Parsed::Short if last && next_whole(bytes, scan.whole + 1).is_none() => break,
             Parsed::Short => return damaged(scan.whole, "the segment ends inside a frame"),
             Parsed::Bad(_) if last && torn(bytes, scan.whole) && next_whole(bytes, scan.whole + 1).is_none() => break,
@@ -149,10 +159,18 @@ pub(crate) fn scan<'a>(file: &Path, bytes: &'a [u8], first: Revision, last: bool
     Ok(scan)
 }
 
-/// Does a sector from `offset` on hold nothing at all? Frames start and end with marks, so a written sector of one never does
-/// unless a value holds 512 aligned zeros itself.
+/// Was the frame at `offset` never written to its end, or a sector of it not at all? A whole one ends with a mark and has something in
+/// each sector, unless a value holds 512 aligned zeros itself. What stands behind the frame says nothing about it.
 fn torn(bytes: &[u8], offset: usize) -> bool {
-    blank(&bytes[offset..], offset as u64)
+    let rest = &bytes[offset..];
+    match frame_size(rest) {
+        Some(size) => rest.get(size - 1) == Some(&0) || blank(&rest[..size.min(rest.len())], offset as u64),
+        None => {
+            let sectors = (offset + FRAME_HEAD).next_multiple_of(SECTOR) - offset;
+            rest.iter().skip(FRAME_HEAD).all(|byte| *byte == 0)
+                || blank(&rest[..sectors.min(rest.len())], offset as u64)
+        }
+    }
 }
 
 /// Whether bytes that stand at `offset` of a file leave a sector all zeros. Mostly looks at one byte of each.
@@ -265,5 +283,27 @@ mod tests {
         assert!(scan(Path::new("x"), &zeroed(512, ends[0]), 2, true).is_err());
         // Less than a sector was written and rotted since.
         assert!(scan(Path::new("x"), &zeroed(1100, 1400), 2, true).is_err());
+    }
+
+    #[test]
+    fn room_made_ahead_hides_no_damage() {
+        let (mut bytes, ends) = segment(&[vec![put(2, vec![b'v'; 700])], vec![put(3, vec![b'w'; 90])]]);
+        bytes.resize(ends[1] + 5000, 0);
+        for last in [true, false] {
+            assert_eq!(scan(Path::new("x"), &bytes, 2, last).unwrap().whole, ends[1]);
+        }
+        for byte in ends[0]..ends[1] {
+            let mut rotten = bytes.clone();
+            rotten[byte] ^= 1;
+            assert!(scan(Path::new("x"), &rotten, 2, true).is_err(), "byte {byte} of the last frame");
+        }
+        // Written from its beginning up to some byte: never acknowledged.
+        for byte in ends[0]..ends[1] {
+            let mut unfinished = bytes.clone();
+            unfinished[byte..ends[1]].fill(0);
+            assert_eq!(scan(Path::new("x"), &unfinished, 2, true).unwrap().whole, ends[0], "up to byte {byte}");
+            let is_clean = byte == ends[0];
+            assert_eq!(scan(Path::new("x"), &unfinished, 2, false).is_ok(), is_clean, "only the last may be torn");
+        }
     }
 }

@@ -13,6 +13,10 @@ use crate::seal::Sealer;
 use crate::tree::Fed;
 use crate::writer::Journal;
 
+/// Zeros made ahead at once, at most; a segment's part of it.
+const RESERVE: u64 = 512 << 10;
+/// Longer frames are appended: the sync of their content costs more than that of the file's length.
+const SMALL: usize = 64 << 10;
 /// A frame's buffer larger than this is not kept for the next one.
 const KEPT_BUFFER: usize = 1 << 20;
 
@@ -23,6 +27,8 @@ pub(crate) struct FileJournal {
     segments: Segments,
     /// Bytes of the current segment that are durable.
     durable: u64,
+    /// Up to here there are zeros behind them, or it was tried in vain.
+    reserved: u64,
     /// Why nothing more can be written: the file's end is not known.
     broken: Option<String>,
     /// A new segment that failed. Nothing is written to the old one until it is gone for good: at the next start the newest
@@ -51,6 +57,7 @@ impl FileJournal {
             file,
             segments,
             durable,
+            reserved: durable,
             broken: None,
             leftover: None,
             sealer,
@@ -70,8 +77,23 @@ impl FileJournal {
         Ok(())
     }
 
+    /// Makes room for a small frame and some after it. Without it they are as durable, only slower: a failure refuses nothing.
+    fn reserve(&mut self) -> Result<()> {
+        if self.frame.len() > SMALL || self.durable + self.frame.len() as u64 <= self.reserved {
+            return Ok(());
+        }
+        let len = RESERVE.min(self.segment_bytes / 16).max(self.frame.len() as u64);
+        if let Err(error) = self.file.reserve(len) {
+            tracing::debug!(%error, "no room ahead in the journal");
+            self.cut_back(&error)?;
+        }
+        self.reserved = self.durable + len;
+        Ok(())
+    }
+
     /// After a failed write or sync: back to what is durable, so that the group is surely not there.
     fn cut_back(&mut self, why: &io::Error) -> Result<()> {
+        self.reserved = self.durable;
         match self.file.truncate(self.durable).and_then(|()| self.file.sync()) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -97,6 +119,7 @@ impl Journal for FileJournal {
         }
         self.clear_leftover()?;
         frame::encode(&mut self.frame, group, &self.sealer)?;
+        self.reserve()?;
         let written = self.file.write(&self.frame).and_then(|()| self.file.sync());
         if let Err(error) = written {
             self.cut_back(&error)?;
@@ -126,6 +149,7 @@ impl Journal for FileJournal {
             Ok((file, segment)) => {
                 self.file = file;
                 self.durable = segment.bytes;
+                self.reserved = segment.bytes;
                 held!(self.segments.lock()).push(segment);
                 Ok(())
             }

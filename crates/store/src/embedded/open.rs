@@ -175,7 +175,7 @@ impl Reading<'_> {
             }
             next = Some(expected);
             whole = scan.whole;
-            if bytes.len() > whole {
+            if bytes[whole..].iter().any(|byte| *byte != 0) {
                 tracing::warn!(file = %path.display(), at = whole, lost = bytes.len() - whole, "cut off an unfinished write");
             }
             segments.push(Segment { first, path, bytes: whole as u64 });

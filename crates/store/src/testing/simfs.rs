@@ -214,13 +214,14 @@ impl Fs for SimFs {
             disk.names.insert(path.into(), inode);
             Ok(())
         })?;
-        Ok(Box::new(SimFile { disk: self.0.clone(), path: path.into(), inode }))
+        Ok(Box::new(SimFile { disk: self.0.clone(), path: path.into(), inode, end: 0 }))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let disk = self.disk();
         let inode = *disk.names.get(path).ok_or(ErrorKind::NotFound)?;
-        Ok(Box::new(SimFile { disk: self.0.clone(), path: path.into(), inode }))
+        let end = disk.files[inode].bytes.len();
+        Ok(Box::new(SimFile { disk: self.0.clone(), path: path.into(), inode, end }))
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
@@ -293,27 +294,44 @@ struct SimFile {
     disk: Arc<Mutex<Disk>>,
     path: PathBuf,
     inode: usize,
+    end: usize,
 }
 
-impl File for SimFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+impl SimFile {
+    /// Writes at the end, which it does not move.
+    fn put(&self, what: &str, bytes: &[u8]) -> io::Result<()> {
         let mut disk = self.disk.lock().expect("simulated disk");
-        let stops = disk.operation("write", &self.path)?;
+        let stops = disk.operation(what, &self.path)?;
         if matches!(disk.broken, Some(Broken::Writes | Broken::Everything)) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let room = disk.free.map_or(bytes.len(), |free| bytes.len().min(free as usize));
+        let reserved = disk.files[self.inode].bytes.len() - self.end;
+        let room = disk.free.map_or(bytes.len(), |free| bytes.len().min(reserved + free as usize));
         // A crash in the middle: some of it got as far as the cache.
         let taken = if stops { room.min(bytes.len() / 2) } else { room };
-        disk.free = disk.free.map(|free| free - taken as u64);
+        disk.free = disk.free.map(|free| free - taken.saturating_sub(reserved) as u64);
         let file = &mut disk.files[self.inode];
-        let start = file.bytes.len();
-        file.bytes.extend_from_slice(&bytes[..taken]);
-        file.dirty.extend(start / PAGE..=(start + taken).max(1).div_ceil(PAGE));
+        let over = taken.min(reserved);
+        file.bytes[self.end..self.end + over].copy_from_slice(&bytes[..over]);
+        file.bytes.extend_from_slice(&bytes[over..taken]);
+        file.dirty.extend(self.end / PAGE..=(self.end + taken).max(1).div_ceil(PAGE));
         if stops {
             return Err(stopped());
         }
         if taken < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl File for SimFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.put("write", bytes)?;
+        self.end += bytes.len();
+        Ok(())
+    }
+
+    fn reserve(&mut self, len: u64) -> io::Result<()> {
+        self.put("reserve", &vec![0; len as usize])?;
+        self.sync()
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -345,6 +363,7 @@ impl File for SimFile {
         let len = len as usize;
         let freed = file.bytes.len().saturating_sub(len) as u64;
         file.bytes.truncate(len);
+        self.end = len;
         file.dirty.retain(|page| page * PAGE < len);
         if freed > 0 {
             // The last page is rewritten with the new end.
