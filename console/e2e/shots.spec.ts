@@ -81,7 +81,7 @@ test("pods, logs and a terminal", async ({ page }) => {
   const dock = theDock(page);
   await expect(dock.locator(".logs-foot")).toContainText("following 3 of 3");
   await dock.getByRole("searchbox").fill("GET");
-  await shoot(page, "logs", { y: 480, height: 320 });
+  await shoot(page, "logs", { y: 517, height: 283 });
   await dock.getByRole("button", { name: "Close all" }).click();
   const [pod] = (await somePods(page)).filter((one) => one.name.startsWith("web"));
   if (!pod) throw new Error("the demo has no web");
@@ -123,7 +123,7 @@ test("events, releases, reconcilers, the audit log", async ({ page }) => {
   await page.goto("/events?q=recommend");
   await settle(page);
   await live(page);
-  await shoot(page, "events");
+  await shoot(page, "events", { y: 0, height: 480 });
   await page.goto("/apps/web?tab=releases");
   await settle(page);
   await shoot(page, "releases");
@@ -131,11 +131,11 @@ test("events, releases, reconcilers, the audit log", async ({ page }) => {
   const machine = controllers.find((one) => "graph" in one);
   await page.goto(machine ? `/reconcilers/${machine.name}` : "/reconcilers");
   await settle(page);
-  await expect(page.locator(".graph svg")).toBeVisible();
+  await expect(page.locator(".graph svg").first()).toBeVisible();
   await shoot(page, "reconciler");
   await page.goto("/audit");
   await settle(page);
-  await shoot(page, "audit");
+  await shoot(page, "audit", { y: 0, height: 560 });
 });
 
 test("dark and Chinese", async ({ page }) => {
