@@ -81,7 +81,7 @@ test("pods, logs and a terminal", async ({ page }) => {
   const dock = theDock(page);
   await expect(dock.locator(".logs-foot")).toContainText("following 3 of 3");
   await dock.getByRole("searchbox").fill("GET");
-  await shoot(page, "logs", { y: 517, height: 283 });
+  await shoot(page, "logs", { y: 517, height: 232 });
   await dock.getByRole("button", { name: "Close all" }).click();
   const [pod] = (await somePods(page)).filter((one) => one.name.startsWith("web"));
   if (!pod) throw new Error("the demo has no web");
