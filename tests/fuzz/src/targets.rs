@@ -148,6 +148,7 @@ pub fn server_side_apply(data: &[u8]) {
         blank: &blank,
         ignored: &ignored,
         versions: &|_| None,
+        convert: &|_, _, _| None,
         now: "2026-01-01T00:00:00Z",
     };
     let applied = match scope.apply(Managers::default(), &live, &configuration, "fuzz", true) {
