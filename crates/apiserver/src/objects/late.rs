@@ -1,12 +1,15 @@
 //! A server that hears of the other's writes only when it asks: nobody is refused for what it has not heard of yet.
 
 use super::*;
-use crate::{Api, Options, describe};
+use crate::{Api, Options, describe, namespaces};
 use auth::{Authenticator, Authorizer};
 use meta::Reason;
+use meta::options::DeleteOptions;
 use serde_json::json;
 use std::path::Path;
-use store::{BackupInfo, Engine, Fed, Future, Health, KeyId, Range, Revision, Store, Tree, Written};
+use store::{
+    BackupInfo, Change, Engine, Fed, Future, Health, Key, KeyId, Range, Revision, Store, Tree, Write, Written,
+};
 
 /// Writes where the other server does, and lets its own tree catch up only after a write of its own or when asked to.
 struct Late {
