@@ -1,7 +1,7 @@
 //! APIExt beside the hub: the configuration's section as the gateway takes it.
 
-use gateway::{Actions, Listening, Options, ServeError, Tls, Upstream};
-use runtime::config::ApiExt;
+use gateway::{Actions, Limits, Listening, Options, ServeError, Tls, Upstream};
+use runtime::config::{ApiExt, Gateway};
 
 use crate::{
     hub,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Takes the address; nothing is answered yet.
-pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
+pub async fn bind(section: &ApiExt, gateway: Gateway) -> Result<Listening, Problem> {
     let unusable = |why: String| {
         Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
             .next("mend apiExt.api, or leave it out to use the first manager's")
@@ -26,6 +26,7 @@ pub async fn bind(section: &ApiExt) -> Result<Listening, Problem> {
         kinds: section.kinds.clone(),
         hosts: section.hosts.clone(),
         origins: section.origins.clone(),
+        limits: Limits::paced(gateway.requests_per_second),
         ..Options::new(section.address)
     };
     let listening = gateway::bind(options, upstream, actions()).await.map_err(problem)?;
