@@ -82,7 +82,7 @@ async fn what_cannot_be_used_is_named_and_harms_nobody(peer: &Peer) {
     eventually("the refusal is known", || async { !fleet.refusals().is_empty() }).await;
     let (origin, refused) = fleet.refusals().remove(0);
     assert_eq!(origin, Origin::Secret(namespace, "files".to_owned()));
-    assert_eq!(refused.field, "data[kubeconfig].clusters[0].cluster.certificate-authority");
+    assert_eq!(refused.first().field, "data[kubeconfig].clusters[0].cluster.certificate-authority");
     assert!(fleet.member("files").is_none());
     eventually("the stranger is told why", || async {
         fleet.member("stranger").and_then(|member| member.status().error).is_some_and(|why| why.contains("401"))
@@ -93,7 +93,7 @@ async fn what_cannot_be_used_is_named_and_harms_nobody(peer: &Peer) {
 async fn a_service_account_sees_what_its_role_says(peer: &Peer) {
     // MAE-7
     let admin = client(peer);
-    for text in account_manifest(Access::Read).split("---\n") {
+    for text in account_manifest(Access::Read, "muster-system").unwrap().split("---\n") {
         let object = object(serde_saphyr::from_str(text).unwrap());
         let gvk = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
         let (resource, capabilities) = kube::discovery::pinned_kind(&admin, &gvk).await.unwrap();

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use kube::Client;
 use muster_tests::runner::Case;
 use muster_tests::{Peer, cases};
-use muster_tests_gateway::refused;
+use muster_tests_gateway::{refused, user};
 use serde_json::{Value, json};
 use simulator::Network;
 
@@ -52,13 +52,37 @@ async fn a_lost_member_is_shown_as_it_was(peer: &Peer) {
     for member in ["beijing", "shanghai"] {
         stage.app(member, "shop", "web", json!({"app": "web"}), 1).await;
     }
-    stage.pods("web", 2).await;
+    let pods = stage.pods("web", 2).await;
+    let gone = pods.iter().find(|pod| pod["cluster"] == "shanghai").unwrap()["name"].as_str().unwrap().to_owned();
+    let objects = "/api/cluster/shanghai/resources/core/v1/namespaces/shop";
+    let one = format!("{objects}/pods/{gone}");
+    let fresh = stage.face.get(&one).await;
+    assert!(fresh.ok(200).get("stale").is_none() && fresh.headers.get("x-muster-stale").is_none(), "{}", fresh.text());
     stage.members["shanghai"].set_network(Network::BlackHole);
     let page = stage.until("/api/cluster/all/appPod/web", |page| page["stale"] != json!([])).await;
     assert_eq!((&page["stale"][0]["cluster"], &page["count"]), (&json!("shanghai"), &json!(2)), "{page}");
     assert!(page["stale"][0]["since"].as_str().unwrap().starts_with("20"), "{page}");
     let lost = stage.until("/api/cluster/shanghai", |page| page["items"][0]["state"] == "Unreachable").await;
     assert!(lost["items"][0]["error"].is_string() && lost["items"][0]["ready"] == false, "{lost}");
+    // One object is shown as it was, too, and says so as lists do; what is not in memory cannot be had.
+    let row = stage.face.get(&one).await.ok(200);
+    assert_eq!((&row["name"], &row["stale"][0]["cluster"]), (&json!(gone), &json!("shanghai")), "{row}");
+    assert!(row["stale"][0]["since"].as_str().unwrap().starts_with("20") && row["status"].is_object(), "{row}");
+    let raw = stage.face.get(&format!("{one}?raw=true")).await;
+    assert!(raw.header("x-muster-stale").starts_with("20"), "{:?}", raw.headers);
+    let raw = raw.ok(200);
+    assert_eq!((&raw["apiVersion"], &raw["kind"], raw.get("stale")), (&json!("v1"), &json!("Pod"), None), "{raw}");
+    let narrow = stage.face.get(&format!("{one}?fields=name")).await.ok(200);
+    assert!(narrow["stale"][0]["cluster"] == "shanghai" && narrow.get("status").is_none(), "{narrow}");
+    let zcloud = format!("/apis/zcloud.cn/v1/clusters/shanghai/namespaces/shop/pods/{gone}");
+    assert_eq!(stage.face.get(&zcloud).await.ok(200)["stale"][0]["cluster"], "shanghai");
+    let nobody = user(peer, "stale-nobody", None, None).await;
+    refused(&stage.face.call("GET", &one).token(Some(&nobody)).send().await, 403);
+    for unknown in ["pods/nobody", "configmaps/kube-root-ca.crt", "secrets/any"] {
+        let problem = refused(&stage.face.get(&format!("{objects}/{unknown}")).await, 503);
+        assert_eq!(problem["reason"], "ClusterUnreachable", "{problem}");
+    }
+    refused(&stage.face.call("DELETE", &one).send().await, 503);
     // Unreachable is still ready in the words of zcloud: what was known is shown.
     assert_eq!(
         stage.face.get("/apis/zcloud.cn/v1/clusters?onlyready=true").await.ok(200)["data"].as_array().unwrap().len(),

@@ -27,7 +27,7 @@ fn kubeconfig(peer: &Peer) -> String {
 }
 
 /// A face whose fleet follows the Secrets of its namespace. The peer is meta API and member at once.
-async fn following(peer: &Peer) -> (Face, Fleet, CancellationToken) {
+pub async fn following(peer: &Peer) -> (Face, Fleet, CancellationToken) {
     let fleet = Fleet::new(care());
     let face = Face::console(peer, |face| face.fleet(fleet.clone())).await;
     let credentials = fleet::Credentials::from_kubeconfig(&kubeconfig(peer), None, fleet::Allow::default()).unwrap();
@@ -162,6 +162,16 @@ async fn what_would_run_a_program_is_not_imported(peer: &Peer) {
         asked["dryRun"] = true.into();
         assert_eq!(face.post(path, asked).await.ok(200)["refused"][0]["field"], field);
     }
+    // Everything at once, so that it can be mended at once.
+    let many = plain
+        .replace(&format!("token: {TOKEN}"), "exec: {command: /bin/canary}, tokenFile: /etc/canary")
+        .replace("certificate-authority-data", "proxy-url: 'http://canary', certificate-authority-data");
+    let problem = refused(&face.post(path, json!({"name": "prod", "kubeconfig": many})).await, 422);
+    let fields: Vec<&Value> =
+        problem["details"]["refused"].as_array().unwrap().iter().map(|refused| &refused["field"]).collect();
+    assert_eq!(fields, ["clusters[0].cluster.proxy-url", "users[0].user.exec", "users[0].user.tokenFile"], "{problem}");
+    let asked = face.post(path, json!({"name": "prod", "kubeconfig": many, "dryRun": true})).await.ok(200);
+    assert_eq!(asked["refused"], problem["details"]["refused"]);
     for (field, value) in [("name", json!("all")), ("name", json!("Prod")), ("name", json!("../x"))] {
         let problem = refused(&face.post(path, json!({"name": value, "kubeconfig": plain})).await, 422);
         assert_eq!(problem["details"]["field"], field);

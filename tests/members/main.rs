@@ -1,6 +1,7 @@
 //! The REST over members, with us and with kube-apiserver as the meta API: simulated members, real ones, silent and hostile ones.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod account;
 mod apps;
 mod faults;
 mod imported;
@@ -9,6 +10,6 @@ mod rights;
 mod stage;
 
 fn main() {
-    let all = [apps::all(), inside::all(), rights::all(), imported::all(), faults::all()];
+    let all = [account::all(), apps::all(), inside::all(), rights::all(), imported::all(), faults::all()];
     muster_tests::runner::main(all.concat());
 }

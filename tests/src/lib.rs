@@ -5,6 +5,7 @@
 pub mod client;
 pub mod cluster;
 pub mod differential;
+pub mod mutation;
 pub mod normal;
 pub mod peer;
 pub mod process;

@@ -79,6 +79,14 @@ pub enum AuditError {
     Thread(io::Error),
 }
 
+/// Stands in the extensions of a request by which a part of this process asks, in somebody's name, whether they may do something. No
+/// request from outside can carry it.
+///
+/// Such a question is a read, although the API spells it `create`: what is then done is logged where it is done, and who looks at lists
+/// in a browser would otherwise fill the log.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnQuestion;
+
 /// One request and its outcome. Absent parts are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {

@@ -142,6 +142,13 @@ impl Write<'_> {
             true => Some(types::node(kind)),
             false => self.registry.by_type(version, &kind.kind).map(|kind| types::node(kind)),
         };
+        let convert = |from: &str, to: &str, fields: &Map<String, Value>| {
+            let find = |version: &str| match version == api_version {
+                true => Some(kind),
+                false => self.registry.by_type(version, &kind.kind).map(|kind| &**kind),
+            };
+            convert(find(from)?, find(to)?, fields)
+        };
         act(Scope {
             api_version: &api_version,
             subresource: self.by.subresource,
@@ -149,6 +156,7 @@ impl Write<'_> {
             blank: blank(kind),
             ignored: &self.ignored(),
             versions: &versions,
+            convert: &convert,
             // Whoever scales owns the number of replicas without a date.
             now: if self.by.subresource == "scale" { "" } else { self.now },
         })
@@ -167,6 +175,17 @@ impl Write<'_> {
         }
         out
     }
+}
+
+/// An object of one kind as another version of it shows it; nothing when both have the same fields.
+fn convert(from: &Kind, to: &Kind, fields: &Map<String, Value>) -> Option<Map<String, Value>> {
+    if from.custom.is_some() || std::ptr::eq(from, to) || (from.stored_as.is_none() && to.stored_as.is_none()) {
+        return None;
+    }
+    let mut object = Object(fields.clone());
+    from.to_stored(&mut object);
+    to.to_served(&mut object, 0);
+    Some(object.0)
 }
 
 fn field(name: &'static str) -> FieldSet<'static> {

@@ -1,6 +1,6 @@
 //! The way of a request: authenticate, parse, authorise, then the handler. No handler is reachable by another way.
 
-use crate::audit::Entry;
+use crate::audit::{Entry, OwnQuestion};
 use crate::body::Body;
 use crate::gate::{Place, Work};
 use crate::kinds::{Connect, Endpoint};
@@ -321,10 +321,12 @@ impl Inner {
 
     fn audit(&self, parts: &Parts, trail: &Trail, code: u16, started: Instant) {
         let audit = &self.options.audit;
-        if !audit.wants(trail.verb, code) {
+        let target = trail.target.as_ref();
+        let review = |t: &path::Resource| t.group == "authorization.k8s.io" && t.resource == "selfsubjectaccessreviews";
+        let question = parts.extensions.get::<OwnQuestion>().is_some() && target.is_some_and(review);
+        if !audit.wants(if question { "get" } else { trail.verb }, code) {
             return;
         }
-        let target = trail.target.as_ref();
         let nobody = User::anonymous();
         audit.record(&Entry {
             request_id: &trail.id,

@@ -21,13 +21,20 @@ impl Call<'_> {
         let by = self.by(&options, part.subresource());
         let configuration = decode::configuration(body)?;
         for _ in 0..TRIES {
+            let mut old = None;
             let done = self.api.rewrite(&self.kind, self.namespace, self.name, part, by.dry_run, |current, held| {
                 let (desired, owners) = self.lay(&by, Some((current, held)), &configuration, &options)?;
                 self.check_patched(current, &desired)?;
+                old = self.remembered(part, current);
                 Ok((desired, Some(owners).filter(|owners| owners != held)))
             });
             match done.await {
-                Ok(stored) => return Ok(self.answer(200, &stored)),
+                Ok(stored) => {
+                    if let Some(old) = old {
+                        self.remark(&stored, Some(&old))?;
+                    }
+                    return Ok(self.answer(200, &stored));
+                }
                 Err(gone) if gone.reason == Reason::NotFound && part == Part::Main => {}
                 Err(status) => return Err(status),
             }
@@ -35,7 +42,10 @@ impl Call<'_> {
             self.check_new(&object)?;
             self.may_create()?;
             match self.api.insert(&self.kind, self.namespace, object, by.dry_run, |_| owners).await {
-                Ok(stored) => return Ok(self.answer(201, &stored)),
+                Ok(stored) => {
+                    self.remark(&stored, None)?;
+                    return Ok(self.answer(201, &stored));
+                }
                 Err(status) if status.reason == Reason::AlreadyExists => {}
                 Err(status) => return Err(status),
             }

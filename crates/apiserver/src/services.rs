@@ -3,6 +3,7 @@
 //! There is no allocator: what is taken is what the stored services hold (`taken`). Services are written one by one (`turns`), so two
 //! cannot choose the same; a crash loses nothing because there is nothing to lose.
 
+mod families;
 mod range;
 mod taken;
 
@@ -25,7 +26,7 @@ pub(crate) fn admit(api: &Inner, object: &mut Object, old: Option<&Object>) -> R
         keep_allocated(object, old);
     }
     normalize(object, old);
-    families(object)?;
+    families::settle(object, old)?;
     address(api, object, old)?;
     node_ports(api, object, old)
 }
@@ -93,65 +94,6 @@ fn normalize(object: &mut Object, old: Option<&Object>) {
     }
 }
 
-/// This cluster speaks IPv4; only a headless service without a selector may say otherwise.
-fn families(object: &mut Object) -> Result<(), Status> {
-    let Some(spec) = service::spec_mut(object) else { return Ok(()) };
-    let at = At::root("spec", spec);
-    if !service::needs_address(&at) {
-        return Ok(());
-    }
-    let count = |key: &str| at.list(key).len();
-    let open = at.text("clusterIP") == "None" && !at.has("selector");
-    let policy = match at.text("ipFamilyPolicy") {
-        "" if count("clusterIPs") == 2 || count("ipFamilies") == 2 || open => "RequireDualStack".to_owned(),
-        "" => "SingleStack".to_owned(),
-        policy => policy.to_owned(),
-    };
-    let mut errors = service::addresses(&at);
-    if errors.is_empty() && policy == "SingleStack" {
-        for (key, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
-            if count(key) == 2 {
-                let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-                errors.push(FieldError::invalid("spec.ipFamilyPolicy", policy.as_str(), why));
-            }
-        }
-    }
-    let mut families: Vec<Value> = at.list("ipFamilies").to_vec();
-    for (i, address) in at.texts("clusterIPs").enumerate().filter(|(_, address)| *address != "None") {
-        if errors.is_empty() && i >= families.len() {
-            if address.contains(':') {
-                let field = format!("spec.clusterIPs[{i}]");
-                let why = "IPv6 is not configured on this cluster";
-                errors.push(FieldError::invalid(field, at.list("clusterIPs").to_vec(), why));
-            } else {
-                families.push("IPv4".into());
-            }
-        }
-    }
-    if errors.is_empty() && !open {
-        if policy == "RequireDualStack" {
-            let why = "this cluster is not configured for dual-stack services";
-            errors.push(FieldError::invalid("spec.ipFamilyPolicy", policy.as_str(), why));
-        }
-        for (i, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-            let field = format!("spec.ipFamilies[{i}]");
-            errors.push(FieldError::invalid(field, family.clone(), "not configured on this cluster"));
-        }
-    }
-    if !errors.is_empty() {
-        return Err(invalid(object, &errors));
-    }
-    if families.is_empty() {
-        families.push("IPv4".into());
-    }
-    if open && families.len() == 1 && policy != "SingleStack" {
-        families.push(if families[0] == "IPv4" { "IPv6".into() } else { "IPv4".into() });
-    }
-    spec.insert("ipFamilyPolicy".into(), policy.into());
-    spec.insert("ipFamilies".into(), families.into());
-    Ok(())
-}
-
 fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(), Status> {
     let range = api.options.service_range;
     let Some(spec) = service::spec_mut(object) else { return Ok(()) };
@@ -161,7 +103,7 @@ fn address(api: &Inner, object: &mut Object, old: Option<&Object>) -> Result<(),
     if !service::needs_address(&at) || asked == "None" || (!asked.is_empty() && Some(asked.as_str()) == held) {
         return Ok(());
     }
-    if held.is_some_and(|held| held != "None") {
+    if held.is_some() {
         // It cannot change any more; the rules will say so.
         return Ok(());
     }

@@ -134,7 +134,7 @@ impl Call<'_> {
     }
 
     /// Adds what the kind has to say of an object that was accepted.
-    fn remark(&self, stored: &Stored, old: Option<&Object>) -> Result<(), Status> {
+    pub fn remark(&self, stored: &Stored, old: Option<&Object>) -> Result<(), Status> {
         if let Some(warnings) = self.kind.behaviour.warnings {
             let object = self.api.decode_stored(&self.kind, &stored.value, stored.revision)?;
             let told = warnings(&object, old);
@@ -211,7 +211,7 @@ impl Call<'_> {
     }
 
     /// The object before an update, when its kind compares.
-    fn remembered(&self, part: Part, current: &Object) -> Option<Object> {
+    pub fn remembered(&self, part: Part, current: &Object) -> Option<Object> {
         (part == Part::Main && self.kind.behaviour.warnings.is_some()).then(|| current.clone())
     }
 
@@ -234,6 +234,7 @@ impl Call<'_> {
         self.may_create()?;
         self.confirm_grant(&object, None)?;
         let stored = self.api.create(&self.kind, self.namespace, object, by).await?;
+        self.remark(&stored, None)?;
         Ok(self.answer(201, &stored))
     }
 

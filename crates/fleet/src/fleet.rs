@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Care, Connection, Declared, Member, Refused,
+    Care, Connection, Declared, Member, Refusals,
     sources::{self, Origin, Sources},
     words,
 };
@@ -84,7 +84,7 @@ impl Fleet {
     }
 
     /// Objects that declare a member and cannot be used, with the reason.
-    pub fn refusals(&self) -> Vec<(Origin, Refused)> {
+    pub fn refusals(&self) -> Vec<(Origin, Refusals)> {
         self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).refusals()
     }
 
@@ -136,7 +136,7 @@ impl Fleet {
         found: u8,
         api: Api<K>,
         selector: &str,
-        declared: fn(&K) -> (Origin, Result<Declared, Refused>),
+        declared: fn(&K) -> (Origin, Result<Declared, Refusals>),
     ) where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
@@ -270,7 +270,7 @@ impl Fleet {
 }
 
 /// Takes in what an object says. Gives back the name it is about.
-fn take(sources: &mut Sources, found: u8, origin: Origin, declared: Result<Declared, Refused>) -> String {
+fn take(sources: &mut Sources, found: u8, origin: Origin, declared: Result<Declared, Refusals>) -> String {
     if let Err(refused) = &declared {
         tracing::warn!(%origin, %refused, "this object declares a member and cannot be used");
     }

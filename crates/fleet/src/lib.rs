@@ -11,15 +11,13 @@ mod fleet;
 mod member;
 mod secret;
 mod sources;
-#[cfg(test)]
-mod testing;
 mod words;
 
 pub use applied::{
     AppliedError, AppliedSet, Cleanup, Cleanups, Conflict, Drift, Id, OWNER, Owner, Policy, Removal, Report, TakeOver,
 };
 pub use cache::{Bytes, Cache, Caches, Change, Freshness, Listed, NotCached, Selection, Subject};
-pub use credentials::{Access, Allow, Credentials, Refused, account_manifest};
+pub use credentials::{ACCOUNT_NAMESPACE, Access, Allow, Credentials, Refusals, Refused, account_manifest};
 pub use fleet::Fleet;
 pub use member::{
     Care, Connection, Declared, Member, Status,
@@ -27,6 +25,8 @@ pub use member::{
     health::{Health, Observation, Pace, Rules, State, Transition},
 };
 pub use runtime::Key;
+#[cfg(test)]
+use runtime::testing;
 pub use secret::Secret;
 pub use sources::{ALLOW, MEMBER, Origin, member_secret};
 pub use words::words;

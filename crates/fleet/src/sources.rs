@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use kube::{ResourceExt, core::ObjectMeta};
 
-use crate::{Allow, Connection, Credentials, Declared, Refused};
+use crate::{Allow, Connection, Credentials, Declared, Refusals, Refused};
 
 /// The label that makes a Secret or a ConfigMap a member.
 pub const MEMBER: &str = "muster.dev/member";
@@ -81,7 +81,7 @@ pub fn member_secret(
 }
 
 /// What a Secret says.
-pub(crate) fn from_secret(secret: &SecretObject) -> (Origin, Result<Declared, Refused>) {
+pub(crate) fn from_secret(secret: &SecretObject) -> (Origin, Result<Declared, Refusals>) {
     let origin = Origin::Secret(secret.namespace().unwrap_or_default(), secret.name_any());
     let text = |key: &str| {
         let bytes = &secret.data.as_ref()?.get(key)?.0;
@@ -92,7 +92,7 @@ pub(crate) fn from_secret(secret: &SecretObject) -> (Origin, Result<Declared, Re
 }
 
 /// What a ConfigMap says.
-pub(crate) fn from_config_map(map: &ConfigMap) -> (Origin, Result<Declared, Refused>) {
+pub(crate) fn from_config_map(map: &ConfigMap) -> (Origin, Result<Declared, Refusals>) {
     let origin = Origin::ConfigMap(map.namespace().unwrap_or_default(), map.name_any());
     let declared = declared(&origin, map.labels(), map.annotations(), |key| map.data.as_ref()?.get(key).cloned());
     (origin, declared)
@@ -103,11 +103,9 @@ fn declared(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
     text: impl Fn(&str) -> Option<String>,
-) -> Result<Declared, Refused> {
-    let refused = |field: &str, why: &str, remedy: &str| Refused {
-        field: field.to_owned(),
-        why: why.to_owned(),
-        remedy: remedy.to_owned(),
+) -> Result<Declared, Refusals> {
+    let refused = |field: &str, why: &str, remedy: &str| {
+        Refusals::from(Refused { field: field.to_owned(), why: why.to_owned(), remedy: remedy.to_owned() })
     };
     let name = origin.member();
     if name == "all" {
@@ -129,12 +127,12 @@ fn declared(
     let kubeconfig = KUBECONFIG.iter().find_map(|key| Some((key, text(key)?)));
     let credentials = match (kubeconfig, text("token")) {
         (Some((key, kubeconfig)), _) => Credentials::from_kubeconfig(&kubeconfig, None, allow)
-            .map_err(|error| Refused { field: format!("data[{key}].{}", error.field), ..error })?,
+            .map_err(|refusals| refusals.within(|field| format!("data[{key}].{field}")))?,
         (None, Some(token)) => {
             let server = text("server")
                 .ok_or_else(|| refused("data[server]", "is missing", "name the address of the member's API server"))?;
             Credentials::from_token(&server, &text("ca.crt").unwrap_or_default(), &token, allow)
-                .map_err(|error| Refused { field: format!("data[{}]", error.field), ..error })?
+                .map_err(|refusals| refusals.within(|field| format!("data[{field}]")))?
         }
         (None, None) => {
             return Err(refused("data", "holds no credentials", "give kubeconfig, or server, ca.crt and token"));
@@ -155,11 +153,11 @@ struct Entry {
     /// The last version that could be read.
     good: Option<Declared>,
     /// Why the present version cannot, if so.
-    refused: Option<Refused>,
+    refused: Option<Refusals>,
 }
 
 impl Sources {
-    pub(crate) fn put(&mut self, found: u8, origin: Origin, declared: Result<Declared, Refused>) {
+    pub(crate) fn put(&mut self, found: u8, origin: Origin, declared: Result<Declared, Refusals>) {
         let of_name = self.all.entry(origin.member().to_owned()).or_default();
         let entry = of_name.entry((origin, found)).or_insert(Entry { good: None, refused: None });
         match declared {
@@ -195,8 +193,8 @@ impl Sources {
     }
 
     /// What could not be used, and why: for whoever wrote it.
-    pub(crate) fn refusals(&self) -> Vec<(Origin, Refused)> {
-        let mut refusals: BTreeMap<Origin, Refused> = BTreeMap::new();
+    pub(crate) fn refusals(&self) -> Vec<(Origin, Refusals)> {
+        let mut refusals: BTreeMap<Origin, Refusals> = BTreeMap::new();
         for of_name in self.all.values() {
             let mut first: Option<&Origin> = None;
             for ((origin, _), entry) in of_name {
@@ -205,7 +203,8 @@ impl Sources {
                 } else if let Some(other) = first.filter(|other| *other != origin) {
                     let why = format!("{other} declares this member already");
                     let remedy = "rename or delete one of them".to_owned();
-                    refusals.insert(origin.clone(), Refused { field: "metadata.name".to_owned(), why, remedy });
+                    let refused = Refused { field: "metadata.name".to_owned(), why, remedy };
+                    refusals.insert(origin.clone(), refused.into());
                 }
                 first = first.or(entry.good.is_some().then_some(origin));
             }
@@ -258,7 +257,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_names_the_field_of_the_object() {
-        let field = |name: &str, data, allow| from_secret(&secret(name, data, allow)).1.unwrap_err().field;
+        let field =
+            |name: &str, data, allow| from_secret(&secret(name, data, allow)).1.unwrap_err().first().field.clone();
         assert_eq!(field("a", json!({}), ""), "data");
         assert_eq!(field("a", json!({"token": "t"}), ""), "data[server]");
         assert_eq!(field("a", json!({"token": "t", "server": "https://h"}), ""), "data[ca.crt]");
@@ -284,7 +284,10 @@ mod tests {
         assert_eq!(sources.effective("prod").unwrap().labels["zone"], "z");
         let refusals = sources.refusals();
         assert_eq!(refusals.len(), 1);
-        assert_eq!((&refusals[0].0, refusals[0].1.why.as_str()), (&map, "Secret n/prod declares this member already"));
+        assert_eq!(
+            (&refusals[0].0, refusals[0].1.first().why.as_str()),
+            (&map, "Secret n/prod declares this member already")
+        );
         sources.remove(0, &origin);
         assert!(sources.effective("prod").unwrap().labels.is_empty());
     }

@@ -10,7 +10,6 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -175,10 +174,7 @@ impl Gatekeeper {
         {
             return Ok(*answer);
         }
-        let review =
-            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": attributes});
-        let url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned();
-        let reply: Value = self.send(caller, Call::new(Method::POST, url, review)).await?.parse()?;
+        let reply: Value = self.send(caller, Call::review(&attributes)).await?.parse()?;
         let answer = reply["status"]["allowed"] == true;
         let until = now + if answer { self.ttl } else { NO_FOR.min(self.ttl) };
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,6 +7,7 @@ use http::{HeaderMap, Uri};
 
 use crate::options::Options;
 use crate::problem::Problem;
+use crate::public::PublicUrl;
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -14,7 +15,8 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) struct Entered {
     /// Whether nothing says that another page than ours makes the browser call. Only then do cookies count.
     own: bool,
-    pub(crate) tls: bool,
+    /// Whether the browser's own connection is TLS, to us or to the proxy before us.
+    pub(crate) sealed: bool,
 }
 
 impl Entered {
@@ -25,7 +27,7 @@ impl Entered {
 
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
-        Self { own: true, tls: true }
+        Self { own: true, sealed: true }
     }
 }
 
@@ -36,17 +38,18 @@ pub(crate) fn check(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap
     let site = headers.get(SITE).map(HeaderValue::as_bytes);
     // Other ports of this host are the same site to a browser, but not ours.
     let own = own && site.is_none_or(|site| matches!(site, b"same-origin" | b"none"));
-    Ok(Entered { own, tls })
+    Ok(Entered { own, sealed: tls || options.is_sealed() })
 }
 
 /// The host, if it is one that is meant: a stranger's name that leads here (DNS rebinding) is not.
 pub(crate) fn known_host(options: &Options, tls: bool, uri: &Uri, headers: &HeaderMap) -> Result<String, Problem> {
     let host = host(uri, headers)?;
     let name = name_of(&host);
-    let listed = options.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let public = options.public.as_ref().map(PublicUrl::host);
+    let listed = options.hosts.iter().map(String::as_str).chain(public).any(|known| known.eq_ignore_ascii_case(name));
     let itself = name.eq_ignore_ascii_case("localhost") || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     // Over TLS a browser has compared the name with the certificate already.
-    if !(listed || itself || (tls && options.hosts.is_empty())) {
+    if !(listed || itself || (tls && options.hosts.is_empty() && public.is_none())) {
         return Err(Problem::new(
             421,
             "MisdirectedRequest",
@@ -93,14 +96,24 @@ fn origin(options: &Options, tls: bool, host: &str, headers: &HeaderMap) -> Resu
     match (origins.next(), origins.next()) {
         (Some(_), Some(_)) => Err(refused()),
         (Some(origin), None) => {
-            let own = format!("{}://{host}", if tls { "https" } else { "http" });
-            if origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&own)) {
+            if origin.to_str().is_ok_and(|origin| is_own(options, tls, host, origin)) {
                 return Ok(true);
             }
             if allowed_origin(options, headers).is_some() { Ok(false) } else { Err(refused()) }
         }
         (None, _) if headers.get(SITE).is_some_and(|site| site == "cross-site") => Err(refused()),
         (None, _) => Ok(true),
+    }
+}
+
+/// Whether an origin is ours: the public one, or, for who comes past the proxy, the one of the host that was called.
+fn is_own(options: &Options, tls: bool, host: &str, origin: &str) -> bool {
+    let direct = format!("{}://{host}", if tls { "https" } else { "http" });
+    match &options.public {
+        Some(public) if public.is_origin(origin) => true,
+        // Under the public name there is TLS, or somebody has taken it away.
+        Some(public) if !tls && name_of(host).eq_ignore_ascii_case(public.host()) => false,
+        _ => origin.eq_ignore_ascii_case(&direct),
     }
 }
 
@@ -171,5 +184,28 @@ mod tests {
         assert_eq!(enters(&options, false, &[("host", "localhost"), ("sec-fetch-site", "cross-site")]), Err(403));
         options.origins = vec!["http://evil.example".to_owned()];
         assert_eq!(from(&options, "http://evil.example"), Ok(()));
+    }
+
+    #[test]
+    fn behind_a_proxy_the_public_address_is_ours_and_only_with_tls() {
+        // B-9
+        let mut options = Options::new(([127, 0, 0, 1], 0).into());
+        options.public = Some("https://muster.example".parse().unwrap());
+        let enters = |host: &str, origin: &str| enters(&options, false, &[("host", host), ("origin", origin)]);
+        assert_eq!(enters("muster.example", "https://muster.example"), Ok(()));
+        // A proxy that names us by our own address, and the machine's own browser.
+        assert_eq!(enters("127.0.0.1:8088", "https://muster.example"), Ok(()));
+        assert_eq!(enters("127.0.0.1:8088", "http://127.0.0.1:8088"), Ok(()));
+        for origin in ["http://muster.example", "https://muster.example:444", "https://evil.example", "null"] {
+            assert_eq!(enters("muster.example", origin), Err(403), "{origin}");
+        }
+        assert_eq!(enters("evil.example", "https://muster.example"), Err(421));
+        let headers: HeaderMap = [(HOST, HeaderValue::from_static("muster.example"))].into_iter().collect();
+        let entered = check(&options, false, &Uri::from_static("/wapi/v1/session"), &headers).unwrap();
+        assert!(entered.sealed && entered.is_own());
+        // Who speaks TLS itself answers under the public name, and no longer under any.
+        assert!(known_host(&options, true, &Uri::from_static("/"), &headers).is_ok());
+        let other: HeaderMap = [(HOST, HeaderValue::from_static("any.example"))].into_iter().collect();
+        assert!(known_host(&options, true, &Uri::from_static("/"), &other).is_err());
     }
 }

@@ -50,7 +50,8 @@ pub struct Face {
 impl Face {
     /// APIExt in front of this API.
     pub fn new(options: Options, upstream: Upstream) -> Self {
-        let policy = Policy { namespace: NAMESPACE.to_owned(), demo: false, first: None };
+        let proxied = options.public.is_some();
+        let policy = Policy { namespace: NAMESPACE.to_owned(), demo: false, first: None, proxied };
         Self {
             options,
             upstream,
@@ -110,8 +111,10 @@ impl Face {
     /// Takes the address, reads certificates and users; nothing is answered yet.
     pub async fn bind(self) -> Result<Listening, ServeError> {
         let loopback = self.options.listen.ip().to_canonical().is_loopback();
-        if self.policy.demo && !loopback {
-            return Err(ServeError::DemoInTheOpen(self.options.listen));
+        if self.policy.demo && (!loopback || self.policy.proxied) {
+            let place =
+                self.options.public.as_ref().map_or_else(|| self.options.listen.to_string(), |url| url.to_string());
+            return Err(ServeError::DemoInTheOpen(place));
         }
         let bound = Bound::new(&self.options).await?;
         let limits = &self.options.limits;
@@ -148,7 +151,7 @@ impl Face {
             sessions: sessions.clone(),
             gatekeeper: gatekeeper.clone(),
             limits: self.options.limits.clone(),
-            tls: self.options.tls.is_some(),
+            sealed: self.options.is_sealed(),
         };
         let hub = Hub { controllers: self.controllers.clone(), gatekeeper: gatekeeper.clone() };
         let audit =
@@ -182,7 +185,7 @@ impl Listening {
         Some(format!("{}{path}", self.url()))
     }
 
-    /// Where a browser finds it.
+    /// Where a browser on this machine finds it.
     pub fn url(&self) -> String {
         let scheme = if self.bound.is_tls() { "https" } else { "http" };
         format!("{scheme}://{}", self.address())

@@ -38,7 +38,7 @@ pub enum ServeError {
     #[error("the gateway cannot use {file}: {why}")]
     Tls { file: String, why: String },
     #[error("the demo's password is known to everybody: it is made on loopback only, not on {0}")]
-    DemoInTheOpen(SocketAddr),
+    DemoInTheOpen(String),
     #[error("the console's first user cannot be made: {0}")]
     Users(String),
 }

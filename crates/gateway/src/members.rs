@@ -29,7 +29,7 @@ mod zcloud;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fleet::{Access, Fleet, account_manifest};
+use fleet::{ACCOUNT_NAMESPACE, Access, Fleet, account_manifest};
 use futures_util::future::BoxFuture;
 use http::Method;
 use http::header::CONTENT_TYPE;
@@ -173,13 +173,16 @@ impl Members {
     /// The account a cluster needs for us.
     async fn member_role(&self, caller: &Caller, query: &str) -> Answered {
         self.reaching.gatekeeper.recognise(caller).await?;
-        let parameters = listing::Parameters::only(query, &["access"], &[])?;
+        let parameters = listing::Parameters::only(query, &["access", "namespace"], &[])?;
         let access = match parameters.get("access") {
             None | Some("read") => Access::Read,
             Some("operate") => Access::Operate,
             Some(_) => return Err(Problem::bad_request("access is read or operate").with("parameter", "access")),
         };
-        Ok(bytes(200, "application/yaml", account_manifest(access)))
+        let namespace = parameters.get("namespace").unwrap_or(ACCOUNT_NAMESPACE);
+        let manifest = account_manifest(access, namespace)
+            .map_err(|refused| Problem::bad_request(refused.to_string()).with("parameter", refused.field))?;
+        Ok(bytes(200, "application/yaml", manifest))
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::public::PublicUrl;
+
 /// How APIExt is served. Only the address has no sensible default.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -17,12 +19,27 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Web origins (`https://console.example.com`) that may call from a browser. None may by default.
     pub origins: Vec<String>,
+    /// Where browsers find us when a proxy that speaks TLS stands before us.
+    pub public: Option<PublicUrl>,
     pub limits: Limits,
 }
 
 impl Options {
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, tls: None, kinds: vec![], hosts: vec![], origins: vec![], limits: Limits::default() }
+        Self {
+            listen,
+            tls: None,
+            kinds: vec![],
+            hosts: vec![],
+            origins: vec![],
+            public: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Whether browsers reach us by TLS, ours or a proxy's: then cookies are for that alone.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.tls.is_some() || self.public.is_some()
     }
 }
 

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::caller::{Caller, Way};
@@ -33,19 +33,38 @@ pub(crate) struct Call {
     pub(crate) url: String,
     pub(crate) media: &'static str,
     pub(crate) body: Option<Value>,
+    /// Whether it is the gateway that wants to know.
+    question: bool,
 }
+
+/// Stands in the extensions of a request by which the gateway asks, as its caller, whether the caller may: for who serves the API in
+/// the same process and keeps an audit log. Nobody else can make one.
+#[derive(Clone, Copy, Debug)]
+pub struct RightsQuestion(());
 
 impl Call {
     pub(crate) fn get(url: String) -> Self {
-        Self { method: Method::GET, url, media: "", body: None }
+        Self { method: Method::GET, url, media: "", body: None, question: false }
     }
 
     pub(crate) fn new(method: Method, url: String, body: Value) -> Self {
-        Self { method, url, media: "application/json", body: Some(body) }
+        Self::sending(method, url, "application/json", Some(body))
+    }
+
+    pub(crate) fn sending(method: Method, url: String, media: &'static str, body: Option<Value>) -> Self {
+        Self { method, url, media, body, question: false }
+    }
+
+    /// What the caller may do, asked by the gateway for itself.
+    pub(crate) fn review(attributes: &Value) -> Self {
+        let review =
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": attributes});
+        let url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned();
+        Self { question: true, ..Self::new(Method::POST, url, review) }
     }
 
     pub(crate) fn merge(url: String, patch: Value) -> Self {
-        Self { method: Method::PATCH, url, media: "application/merge-patch+json", body: Some(patch) }
+        Self::sending(Method::PATCH, url, "application/merge-patch+json", Some(patch))
     }
 }
 
@@ -99,6 +118,9 @@ impl Upstream {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if !call.media.is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(call.media));
+        }
+        if call.question {
+            request.extensions_mut().insert(RightsQuestion(()));
         }
         let client = match caller.sign(&mut request)? {
             Way::Bare => &self.bare,

@@ -4,6 +4,7 @@
 
 pub mod asked;
 pub mod cluster;
+pub mod complete;
 pub mod console;
 pub mod exec;
 mod gateway;
@@ -91,8 +92,12 @@ pub enum Command {
     Token(Token),
     /// Print the version
     Version(VersionFlags),
-    /// Print a completion script for a shell
+    /// Print a completion script for a shell; in bash, zsh and fish it knows the names of clusters,
+    /// pods and more
     Completion { shell: clap_complete::Shell },
+    /// What could stand at the cursor; the scripts of `completion` ask it
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::Complete),
 }
 
 #[derive(Debug, Args)]

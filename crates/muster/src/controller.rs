@@ -18,6 +18,8 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Where a hub's health address is, if nobody says another.
+pub const HUB: &str = "http://127.0.0.1:18002";
 
 #[derive(Debug, Subcommand)]
 pub enum Controller {
@@ -58,7 +60,7 @@ pub enum Controller {
 #[derive(Debug, Args)]
 pub struct Running {
     /// The hub's health address
-    #[arg(long, env = "MUSTER_HUB", default_value = "http://127.0.0.1:18002", value_name = "URL")]
+    #[arg(long, env = "MUSTER_HUB", default_value = HUB, value_name = "URL")]
     pub hub: String,
     /// File with a bearer token; else MUSTER_TOKEN; else one is made with the API server's key in
     /// --data-dir
@@ -144,6 +146,13 @@ fn list(answer: &Value, form: Option<Form>) -> Result<(), Problem> {
 }
 
 impl Running {
+    /// The reconcilers it has.
+    pub async fn names(&self) -> Result<Vec<String>, Problem> {
+        let answer = self.send(Method::GET, "/controllers").await?;
+        let items = answer["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(|item| item["name"].as_str().map(str::to_owned)).collect())
+    }
+
     async fn send(&self, method: Method, path: &str) -> Result<Value, Problem> {
         let unreachable = |why: String| {
             Problem::new(Kind::Failed, format!("the hub at {} did not answer as it should", self.hub), why)

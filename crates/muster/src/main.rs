@@ -28,7 +28,7 @@ mod wire;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use cli::{Cli, Command, asked};
 use problem::Problem;
@@ -51,6 +51,7 @@ fn run(command: Command) -> Result<u8, Problem> {
     let outcome = match command {
         Command::Exec(flags) => return asked::run(cli::exec::run(*flags)),
         Command::Terminal(flags) => return asked::run(cli::terminal::run(*flags)),
+        Command::Complete(flags) => return asked::run(cli::complete::run(flags)),
         Command::Cluster(command) => asked::run(cli::cluster::run(command)),
         Command::Pods(flags) => asked::run(cli::lists::pods(*flags)),
         Command::Endpoints(flags) => asked::run(cli::lists::endpoints(*flags)),
@@ -72,11 +73,7 @@ fn run(command: Command) -> Result<u8, Problem> {
         Command::Key(command) => key::run(command),
         Command::Token(command) => token::run(command),
         Command::Version(flags) => say(&cli::version(flags.output)),
-        Command::Completion { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "muster", &mut script);
-            say(&String::from_utf8_lossy(&script))
-        }
+        Command::Completion { shell } => say(&cli::complete::script(shell)),
     };
     outcome.map(|()| 0)
 }

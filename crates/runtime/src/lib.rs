@@ -13,6 +13,7 @@ mod fence;
 mod handle;
 pub mod health;
 mod informer;
+pub mod lines;
 pub mod logging;
 mod manager;
 mod metrics;
@@ -24,8 +25,8 @@ mod queue;
 mod reconciler;
 mod registry;
 pub mod serve;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod trace;
 
 pub use clock::{Clock, SystemClock};

@@ -1,19 +1,20 @@
-//! A server made of a closure, for tests without one.
+//! A server made of a closure, for tests without one. Other crates' tests have it with the feature `testing`.
 
 use std::{convert::Infallible, future::Future};
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use tokio::sync::mpsc;
 
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+/// What it answers.
+pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A client whose requests `answer` answers.
-pub(crate) fn client<F>(answer: impl Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static) -> Client
+pub fn client<F>(answer: impl Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static) -> Client
 where
     F: Future<Output = Answer> + Send + 'static,
 {
@@ -28,12 +29,15 @@ where
     Client::new(service, "default")
 }
 
-pub(crate) fn json(code: u16, value: &serde_json::Value) -> Answer {
-    let body = Full::new(Bytes::from(value.to_string())).boxed_unsync();
-    Response::builder().status(code).body(body).unwrap()
+/// A whole answer.
+pub fn json(code: u16, value: &serde_json::Value) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(value.to_string())).boxed_unsync());
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
+    answer
 }
 
-pub(crate) fn refusal(code: u16) -> Answer {
+/// A refusal in the form of the Kubernetes API.
+pub fn refusal(code: u16) -> Answer {
     let reason = if code == 404 { "NotFound" } else { "Planted" };
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": reason, "message": format!("planted {code}")});
@@ -41,11 +45,16 @@ pub(crate) fn refusal(code: u16) -> Answer {
 }
 
 /// Lines that end when the sender is dropped.
-pub(crate) fn lines() -> (mpsc::UnboundedSender<String>, Answer) {
+pub fn lines() -> (mpsc::UnboundedSender<String>, Answer) {
     let (sender, receiver) = mpsc::unbounded_channel::<String>();
     let frames = stream::unfold(receiver, |mut receiver| async {
         let line = receiver.recv().await?;
         Some((Ok(Frame::data(Bytes::from(line + "\n"))), receiver))
     });
     (sender, Response::new(StreamBody::new(frames).boxed_unsync()))
+}
+
+/// An answer whose body never comes.
+pub fn lines_for_ever() -> Answer {
+    Response::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync())
 }

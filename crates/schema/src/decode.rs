@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::empty::is_told_apart;
 use crate::facts::{Facts, Form, Shape, Type};
 use crate::time::{self, Precision};
 use crate::{quantity, scalar};
@@ -170,11 +171,13 @@ impl Decoder<'_> {
             }
             match self.value(&field.shape, value, &path.then(Step::Field(field.name, ty.short_name()))) {
                 Ok(()) => {
-                    // Stored objects have been through protobuf, which does not tell an empty list or map from none.
-                    if !field.omit_empty && is_empty_collection(&field.shape, value) {
+                    // Stored objects have been through protobuf, which does not tell an empty map from none. Of lists it matters
+                    // until they are stored.
+                    if matches!((&field.shape.form, &*value), (Form::Map(_), Value::Object(map)) if map.is_empty()) {
                         *value = Value::Null;
+                        return !field.omit_empty;
                     }
-                    !field.omits(value)
+                    !field.omits(value) || is_told_apart(ty, field.name)
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -303,14 +306,6 @@ impl Decoder<'_> {
 
 const STRING: Shape = Shape { form: Form::String, pointer: false, go: None };
 const INT32: Shape = Shape { form: Form::Int32, pointer: false, go: None };
-
-fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
-    match (&shape.form, value) {
-        (Form::List(_) | Form::Items, Value::Array(list)) => list.is_empty(),
-        (Form::Map(_), Value::Object(map)) => map.is_empty(),
-        _ => false,
-    }
-}
 
 fn time_value(text: &str, precision: Precision) -> Result<Value, Mismatch> {
     let moment = time::parse(text, precision).map_err(Mismatch::Time)?;

@@ -109,7 +109,7 @@ fn zero_values_go_where_go_omits_them_and_come_where_it_writes_them() {
     assert_eq!(decoded("", "v1", "Namespace", json!({})).0, json!({"metadata":{},"spec":{},"status":{}}));
     assert_eq!(decoded("", "v1", "Service", json!({})).0["status"], json!({"loadBalancer":{}}));
     assert_eq!(decoded("apps", "v1", "Deployment", json!({"spec":{"replicas":0}})).0["spec"]["replicas"], 0);
-    assert_eq!(decoded("rbac.authorization.k8s.io", "v1", "Role", json!({"rules":[]})).0["rules"], Value::Null);
+    assert_eq!(decoded("rbac.authorization.k8s.io", "v1", "Role", json!({"rules":[]})).0["rules"], json!([]));
     assert_eq!(
         decoded("", "v1", "ConfigMap", json!({"data":{"a":null},"binaryData":{"b":null},"immutable":false})).0,
         json!({"metadata":{},"data":{"a":""},"binaryData":{"b":""},"immutable":false})

@@ -4,6 +4,7 @@
 
 pub mod crd;
 mod decode;
+mod empty;
 mod facts;
 pub mod openapi;
 pub mod quantity;
@@ -13,4 +14,5 @@ mod table;
 pub mod time;
 
 pub use decode::{Decoded, Mismatch, decode};
+pub use empty::{drop_empty_lists, holds_empty_list};
 pub use facts::{Facts, Field, Form, Kind, ListType, Part, PartOf, Shape, Type, TypeId};

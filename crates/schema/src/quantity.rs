@@ -59,6 +59,19 @@ pub fn nanos(text: &str) -> Option<i128> {
     Some(if sign == "-" { -amount } else { amount })
 }
 
+/// Two amounts together, in the style of the first that is not zero.
+pub fn sum(one: &str, other: &str) -> Option<String> {
+    let (a, b) = (nanos(one)?, nanos(other)?);
+    let (_, _, _, suffix) = split(if a == 0 { other } else { one }).ok()?;
+    let total = a.saturating_add(b);
+    let (sign, digits) = (if total < 0 { "-" } else { "" }, total.unsigned_abs().to_string());
+    Some(match style_of(suffix).ok()?.0 {
+        _ if total == 0 => "0".into(),
+        Style::Binary => binary(sign, &digits, -FINEST, 0),
+        style => decimal(sign, &digits, FINEST, style),
+    })
+}
+
 /// `digits * 10^scale` in nano units, rounded up.
 fn decimal_nanos(digits: &str, scale: i64) -> i128 {
     let digits = digits.trim_start_matches('0');
@@ -229,6 +242,23 @@ fn binary_nanos(digits: &str, places: i64, exponent: i32) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_keep_the_style_of_the_first() {
+        for (one, other, whole) in [
+            ("1", "250m", "1250m"),
+            ("500m", "500m", "1"),
+            ("1Gi", "1Gi", "2Gi"),
+            ("1Gi", "512Mi", "1536Mi"),
+            ("1Gi", "1", "1073741825"),
+            ("0", "1Ki", "1Ki"),
+            ("1k", "1Ki", "2024"),
+            ("2", "-2", "0"),
+        ] {
+            assert_eq!(sum(one, other).as_deref(), Some(whole), "{one} + {other}");
+        }
+        assert_eq!(sum("x", "1"), None);
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -222,6 +222,43 @@ fn beyond_this_machine_it_speaks_tls_and_the_commands_know_its_authority() {
 }
 
 #[test]
+fn behind_a_proxy_links_and_cookies_are_those_of_the_public_address() {
+    // B-9
+    let up = Up::start(&["--public-url=https://muster.example.com"]);
+    let link = up.ok("console");
+    let (address, token) = link.trim().split_once("/setup#t=").unwrap();
+    assert_eq!(address, "https://muster.example.com");
+    assert!(
+        up.log().contains("console     https://muster.example.com\n") && up.log().contains(link.trim()),
+        "{}",
+        up.log()
+    );
+    let body = format!(r#"{{"token":"{token}","user":"ann","password":"a password of some length"}}"#);
+    // As a proxy sends it that names us by our own address.
+    let (code, said) = up.request("POST", "/wapi/v1/setup", &[("Origin", "https://evil.example")], &body);
+    assert_eq!(code, 403, "{said}");
+    let (code, said) = up.request("POST", "/wapi/v1/setup", &[("Origin", "https://muster.example.com")], &body);
+    assert!(code == 200 && said.contains("\"ann\""), "{code} {said}");
+    // The command line on this machine goes past the proxy.
+    assert_eq!(up.ok("cluster list -o name"), "");
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Command::new(muster_binary().unwrap())
+        .args([
+            "up",
+            "--demo",
+            "--public-url=https://muster.example.com",
+            "--secure-port=0",
+            "--metrics-bind-address=0",
+        ])
+        .args(["--health-bind-address=0", &format!("--bind=127.0.0.1:{}", free_port())])
+        .arg(format!("--data-dir={}", folder.path().display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(3) && said.contains("known to everybody"), "{said}");
+}
+
+#[test]
 fn the_first_administrator_is_made_by_a_link_that_works_once() {
     let mut up = Up::start(&[]);
     let link = up.ok("console");

@@ -101,6 +101,9 @@ fn what_an_imported_kubeconfig_may_not_ask_is_named() {
     let import = ["cluster", "import", "evil", "--kubeconfig", "-"];
     let (code, out, err) = up.fed(&import, hostile);
     assert!(code == 1 && err.contains("insecure-skip-tls-verify"), "{code} {out}{err}");
+    assert!(err.contains("users[0].user.exec"), "everything is named at once: {err}");
+    let (_, out, _) = up.fed(&[&import[..], &["--dry-run"]].concat(), hostile);
+    assert_eq!(out.matches("  refused    ").count(), 2, "{out}");
     // What can be allowed is allowed by name; a program is never run.
     let allowed = [&import[..], &["--allow", "insecure"]].concat();
     let (code, out, err) = up.fed(&allowed, hostile);

@@ -24,12 +24,18 @@ pub(crate) enum About {
 impl Call<'_> {
     /// The body of a POST that is not stored.
     pub(super) fn request_body(&self, kind: &Kind, body: &[u8]) -> Result<Object, Status> {
+        self.defaulted_body(kind, body, |_| {})
+    }
+
+    /// The same with defaults, which are its author's.
+    pub(super) fn defaulted_body(&self, kind: &Kind, body: &[u8], default: fn(&mut Object)) -> Result<Object, Status> {
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let content = negotiate::content(self.headers)?;
         let decoded = decode::object(kind, content, body, options.field_validation)?;
         self.warn(decoded.warnings);
         let mut object = decoded.object;
         object.meta_mut().remove("managedFields");
+        default(&mut object);
         let by = self.by(&options, self.proof.subresource());
         if let Some(owners) = self.api.owners_of_new(kind, &by, &object) {
             object.meta_mut().insert("managedFields".into(), owners);

@@ -43,7 +43,7 @@ impl Call<'_> {
 
     /// A token for the service account of the path.
     pub async fn request_token(&self, body: &[u8]) -> Result<Response<Body>, Status> {
-        let mut request = self.request_body(&Kind::of_body(TOKEN_REQUEST), body)?;
+        let mut request = self.defaulted_body(&Kind::of_body(TOKEN_REQUEST), body, lifetime)?;
         let Some(issuer) = self.api.options.authenticator.issuer() else { return Err(Status::no_such_resource()) };
         self.check_namespace(&request)?;
         let stated = request.name();
@@ -137,13 +137,17 @@ impl Call<'_> {
     }
 }
 
-/// Whom a token is for and how long, with defaults written into the spec.
+/// How long a token lives when nobody says.
+fn lifetime(request: &mut Object) {
+    if let Value::Object(spec) = request.0.entry("spec").or_insert_with(|| json!({})) {
+        crate::kinds::defaults::set(spec, "expirationSeconds", DEFAULT_SECONDS);
+    }
+}
+
+/// Whom a token is for and how long; those it is for by default are written into the spec.
 fn terms(spec: &mut Value, ours: &[String]) -> Result<(Vec<String>, i64), Status> {
     if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
         spec["audiences"] = json!(ours);
-    }
-    if spec["expirationSeconds"].is_null() {
-        spec["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
     let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
     let wrong = match seconds {

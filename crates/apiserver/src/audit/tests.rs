@@ -179,3 +179,46 @@ fn a_log_that_cannot_be_opened_says_what_to_do() {
     assert_eq!(Destination::parse("-"), Destination::Stdout);
     assert_eq!(Destination::parse("a/b"), Destination::File("a/b".into()));
 }
+
+/// What is logged of a request: `own` carries the mark of a part of this process.
+async fn logged(reads: bool, own: bool, path: &str, body: serde_json::Value, known: bool) -> (u16, String) {
+    let (lines, seen) = mpsc::channel::<Vec<u8>>();
+    let sink = move |line: &[u8]| lines.send(line.to_vec()).map_err(io::Error::other);
+    let log = AuditLog::start(&Options { reads, ..Options::default() }, Sink::Test(Box::new(sink))).unwrap();
+    let authenticator = auth::Authenticator::new(auth::Options::default()).unwrap();
+    let options = crate::Options { audit: log.audit(), ..crate::Options::new(authenticator, auth::Authorizer::new()) };
+    let store = store::Store::memory(store::Options { describe: crate::describe(), ..store::Options::default() });
+    let api = crate::Api::new(store, options);
+    let peer = match known {
+        true => auth::Peer::in_process(User::authenticated("part", "", [auth::MASTERS.to_owned()])),
+        false => auth::Peer::plain(SocketAddr::from(([127, 0, 0, 1], 1))),
+    };
+    let request = http::Request::post(path).header("content-type", "application/json").extension(peer);
+    let request = if own { request.extension(OwnQuestion) } else { request };
+    let body = http_body_util::Full::new(bytes::Bytes::from(body.to_string()));
+    let code = api.handle(request.body(body).unwrap()).await.status().as_u16();
+    drop(api);
+    drop(log);
+    (code, String::from_utf8(seen.try_iter().flatten().collect()).unwrap())
+}
+
+#[tokio::test]
+async fn what_this_process_asks_about_rights_is_a_read_and_what_people_ask_is_not() {
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = serde_json::json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
+    let (code, lines) = logged(false, true, reviews, review.clone(), true).await;
+    assert_eq!((code, lines.as_str()), (201, ""));
+    // People's, and everything when reads are wanted.
+    for (reads, own) in [(false, false), (true, true)] {
+        let (_, lines) = logged(reads, own, reviews, review.clone(), true).await;
+        assert!(lines.contains("selfsubjectaccessreviews"), "{reads} {own}: {lines}");
+    }
+    // Whom nobody knows is logged, however they come.
+    let (code, lines) = logged(false, true, reviews, review, false).await;
+    assert!(matches!(code, 401 | 403) && lines.contains("selfsubjectaccessreviews"), "{code} {lines}");
+    // The mark hides nothing else.
+    let space = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+    let (code, lines) = logged(false, true, "/api/v1/namespaces", space, true).await;
+    assert!(code == 201 && lines.contains("\"resource\":\"namespaces\""), "{code} {lines}");
+}

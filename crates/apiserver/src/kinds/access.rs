@@ -13,13 +13,18 @@ use store::Collection;
 
 pub const TOKEN: Subresource = Subresource::action("token", Action::RequestToken, TOKEN_REQUEST);
 
-static CLUSTER_ROLE: Behaviour =
-    Behaviour { name: segment, create_on_update: true, default: role_default, validate: cluster_role, ..PLAIN };
+static CLUSTER_ROLE: Behaviour = Behaviour {
+    name: metadata::segment,
+    create_on_update: true,
+    default: role_default,
+    validate: cluster_role,
+    ..PLAIN
+};
 
 static ROLE: Behaviour = Behaviour { validate: role, ..CLUSTER_ROLE };
 
 static CLUSTER_ROLE_BINDING: Behaviour = Behaviour {
-    name: segment,
+    name: metadata::segment,
     create_on_update: true,
     columns: BINDING_COLUMNS,
     cells: binding_cells,
@@ -76,10 +81,6 @@ fn row(group: &str, kind: &str, namespaced: bool, behaviour: &'static Behaviour)
 }
 
 /// Anything that can stand in a path: `system:node` is a name.
-fn segment(value: &str, _: bool) -> Vec<String> {
-    name::path_segment(value)
-}
-
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -94,9 +95,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 /// No rules are written as Go writes a list that was never made.
 fn role_default(role: &mut Object) {
-    if field(role, "rules").is_empty() {
-        role.0.insert("rules".into(), Value::Null);
-    }
+    role.0.entry("rules").or_insert(Value::Null);
 }
 
 fn role(role: &Object) -> FieldErrors {

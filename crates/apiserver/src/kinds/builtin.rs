@@ -53,6 +53,8 @@ pub const PLAIN: Behaviour = Behaviour {
     validate_create: |_| Vec::new(),
     validate_update: |_, _| Vec::new(),
     validate_part: |_, _, _| Vec::new(),
+    authored: None,
+    advice: None,
     warnings: None,
     orphans: false,
 };
@@ -112,6 +114,7 @@ static LEASE: Behaviour = Behaviour {
 };
 
 static EVENT: Behaviour = Behaviour {
+    name: metadata::segment,
     create_on_update: true,
     selectable: &[
         ("involvedObject.kind", "involvedObject.kind"),
@@ -146,7 +149,9 @@ static NEW_EVENT: Behaviour = Behaviour {
         ("reportingController", "reportingComponent"),
         ("type", "type"),
     ],
+    name: metadata::subdomain,
     validate: rules::new_event,
+    validate_create: rules::event_series,
     validate_update: rules::new_event_update,
     ..EVENT
 };

@@ -123,6 +123,13 @@ impl<'a> At<'a> {
         }
     }
 
+    /// The same of a value that is set, even to nothing.
+    pub fn stated(&self, name: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
+        if self.has(name) {
+            named(&self.field(name), self.text(name), rule, errors);
+        }
+    }
+
     /// One of the values, when it is set.
     pub fn one_of(&self, name: &str, supported: &[&str], errors: &mut FieldErrors) {
         if self.has(name) && !supported.contains(&self.text(name)) {

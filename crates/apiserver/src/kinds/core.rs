@@ -2,8 +2,8 @@
 
 use super::builtin::{PLAIN, Row};
 use super::{
-    Action, Behaviour, Connect, GroupVersionKind, ScalePaths, ScaleSelector, Subresource, endpoints, limits, metadata,
-    node, pod, service, templates, volumes,
+    Action, Behaviour, Connect, GroupVersionKind, ScalePaths, ScaleSelector, Subresource, apps, endpoints, limits,
+    metadata, node, pod, service, templates, volumes,
 };
 use crate::objects::Part;
 use crate::pods::{BINDING, EVICTION};
@@ -45,6 +45,7 @@ static POD: Behaviour = Behaviour {
     columns: pod::columns::POD,
     cells: pod::columns::pod,
     waits: true,
+    advice: Some(pod::update::advice),
     warnings: Some(pod::update::warnings),
     grace: pod::update::grace,
     default: pod::default_pod,
@@ -90,6 +91,7 @@ static SERVICE: Behaviour = Behaviour {
     default: service::default,
     admit: services::admit,
     prepare_update: service::prepare_update,
+    warnings: Some(service::warnings),
     validate: service::validate,
     validate_update: service::validate_update,
     validate_part: service::validate_part,
@@ -151,6 +153,7 @@ static TEMPLATE: Behaviour = Behaviour {
     columns: templates::TEMPLATE_COLUMNS,
     cells: templates::template_cells,
     default: templates::template_default,
+    warnings: Some(templates::template_warnings),
     validate: templates::template_validate,
     ..PLAIN
 };
@@ -169,13 +172,19 @@ static CONTROLLER: Behaviour = Behaviour {
     columns: templates::CONTROLLER_COLUMNS,
     cells: templates::controller_cells,
     default: templates::controller_default,
+    warnings: Some(apps::named_warnings),
     validate: templates::controller_validate,
     validate_part: templates::controller_validate_part,
     ..PLAIN
 };
 
-static LIMIT_RANGE: Behaviour =
-    Behaviour { create_on_update: true, default: limits::range_default, validate: limits::range_validate, ..PLAIN };
+static LIMIT_RANGE: Behaviour = Behaviour {
+    create_on_update: true,
+    default: limits::range_default,
+    prepare_create: limits::range_create,
+    validate: limits::range_validate,
+    ..PLAIN
+};
 
 static QUOTA: Behaviour = Behaviour {
     status: true,

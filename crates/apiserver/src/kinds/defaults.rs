@@ -37,6 +37,7 @@ const ROWS: &[Row] = &[
     ("core/v1.SecretVolumeSource", r#"{"defaultMode":420}"#, nothing),
     ("core/v1.ServiceAccountTokenProjection", r#"{"expirationSeconds":3600}"#, nothing),
     ("core/v1.Volume", "{}", empty_dir),
+    ("core/v1.VolumeProjection", "{}", |source| source.retain(|kind, _| !["clusterTrustBundle", "podCertificate"].contains(&kind.as_str()))),
     ("discovery/v1.EndpointPort", r#"{"name":"","protocol":"TCP"}"#, nothing),
 ];
 
@@ -162,14 +163,37 @@ fn pod_spec(spec: &mut Map<String, Value>) {
 /// Fields of features that are not on in 1.34 are not kept, here and in the rows that remove something.
 fn drop_alpha(spec: &mut Map<String, Value>) {
     spec.remove("hostnameOverride");
-    for list in ["containers", "initContainers"] {
+    let images = image_volumes(spec);
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for container in containers.filter_map(Value::as_object_mut) {
+            drop_named(container, "volumeMounts", &images);
+            if list == "ephemeralContainers" {
+                continue;
+            }
             container.remove("restartPolicyRules");
             if list == "containers" || container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
                 container.remove("restartPolicy");
             }
         }
+    }
+}
+
+/// Takes out the volumes that come from images; their names.
+fn image_volumes(spec: &mut Map<String, Value>) -> Vec<String> {
+    let volumes = spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
+    let images = volumes.filter(|volume| volume.get("image").is_some_and(Value::is_object));
+    let names: Vec<String> = images.map(|volume| volume["name"].as_str().unwrap_or_default().to_owned()).collect();
+    drop_named(spec, "volumes", &names);
+    names
+}
+
+/// Takes the items of these names out of a list; an empty list is none.
+fn drop_named(map: &mut Map<String, Value>, list: &str, names: &[String]) {
+    let Some(Value::Array(items)) = map.get_mut(list).filter(|_| !names.is_empty()) else { return };
+    items.retain(|item| !names.iter().any(|name| item.get("name").is_some_and(|of| of == name.as_str())));
+    if items.is_empty() {
+        map.remove(list);
     }
 }
 

@@ -72,7 +72,7 @@ pub fn validate(object: &Object) -> FieldErrors {
                 let value = address.text("ip");
                 named(&address.field("ip"), value, ip, &mut errors);
                 address.named("hostname", name::dns1123_label, &mut errors);
-                address.named("nodeName", name::dns1123_subdomain, &mut errors);
+                address.stated("nodeName", name::dns1123_subdomain, &mut errors);
                 reachable(&address.field("ip"), value, &mut errors);
             }
         }
@@ -86,7 +86,7 @@ pub fn validate(object: &Object) -> FieldErrors {
                 port.invalid("port", PORT, &mut errors);
             }
             port.one_of("protocol", PROTOCOLS, &mut errors);
-            port.named("appProtocol", name::qualified_name, &mut errors);
+            port.stated("appProtocol", name::qualified_name, &mut errors);
         }
     }
     errors
@@ -111,8 +111,8 @@ pub fn slice_validate(object: &Object) -> FieldErrors {
         for (i, address) in endpoint.texts("addresses").enumerate() {
             slice_address(root.text("addressType"), &list, i, address, &mut errors);
         }
-        endpoint.named("nodeName", name::dns1123_subdomain, &mut errors);
-        endpoint.named("hostname", name::dns1123_label, &mut errors);
+        endpoint.stated("nodeName", name::dns1123_subdomain, &mut errors);
+        endpoint.stated("hostname", name::dns1123_label, &mut errors);
         let hints = endpoint.part("hints");
         for (list, rule) in [("forZones", name::label_value as fn(&str) -> _), ("forNodes", name::dns1123_subdomain)] {
             let mut seen = HashSet::new();
@@ -146,7 +146,7 @@ fn slice_ports(root: &At<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::duplicate(port.field("name"), port.text("name")));
         }
         port.one_of("protocol", PROTOCOLS, errors);
-        port.named("appProtocol", name::qualified_name, errors);
+        port.stated("appProtocol", name::qualified_name, errors);
     }
 }
 

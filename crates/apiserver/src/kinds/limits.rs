@@ -81,11 +81,26 @@ fn ordered(limit: &At<'_>, resource: &str, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(field, text(told).unwrap_or_default(), why));
         }
     }
-    if let Some(ratio) = text("maxLimitRequestRatio")
-        && nanos(ratio) < nanos("1")
-    {
-        let field = format!("{}[{resource}]", limit.field("maxLimitRequestRatio"));
-        errors.push(FieldError::invalid(field, ratio, format!("ratio {ratio} is less than 1")));
+    let Some(ratio) = text("maxLimitRequestRatio") else { return };
+    let field = format!("{}[{resource}]", limit.field("maxLimitRequestRatio"));
+    if nanos(ratio) < nanos("1") {
+        errors.push(FieldError::invalid(field.clone(), ratio, format!("ratio {ratio} is less than 1")));
+    }
+    let millis = |amount: Option<&str>| amount.and_then(nanos).map(|nanos| (nanos / 1_000_000) as f64);
+    if let (Some(most), Some(least), Some(asked)) = (millis(text("max")), millis(text("min")), millis(Some(ratio))) {
+        let widest = most / least;
+        if asked / 1000.0 > widest {
+            let why = format!("ratio {ratio} is greater than max/min = {widest:.6}");
+            errors.push(FieldError::invalid(field, ratio, why));
+        }
+    }
+}
+
+/// A range without a name is called after its uid.
+pub fn range_create(object: &mut Object) {
+    if object.name().is_empty() {
+        let name = object.uid().to_owned();
+        object.set_meta("name", &name);
     }
 }
 
@@ -123,16 +138,65 @@ fn covers(scope: &str, resource: &str) -> bool {
     }
 }
 
+const SCOPES: &[&str] = &[
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
+
+/// Scopes that are there or not, and have no values.
+const PLAIN_SCOPES: &[&str] =
+    &["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
+
+/// Scopes chosen by expressions; everything is told at the list, not at its items: so does Kubernetes.
+fn scope_selector(spec: &At<'_>, errors: &mut FieldErrors) {
+    let Some(selector) = spec.child("scopeSelector") else { return };
+    let list = selector.field("matchExpressions");
+    let mut seen = BTreeSet::new();
+    for requirement in selector.items("matchExpressions") {
+        let (scope, operator) = (requirement.text("scopeName"), requirement.text("operator"));
+        let at = |field: &str| format!("{list}.{field}");
+        if !SCOPES.contains(&scope) {
+            errors.push(FieldError::invalid(at("scopeName"), scope, "unsupported scope"));
+        }
+        let limited = spec.entries("hard").filter(|(resource, _)| is_quota_resource(resource));
+        for _ in limited.filter(|(resource, _)| !covers(scope, resource)) {
+            let whole = Value::Object(selector.map.clone());
+            errors.push(FieldError::invalid(list.clone(), whole, "unsupported scope applied to resource"));
+        }
+        if PLAIN_SCOPES.contains(&scope) && operator != "Exists" {
+            let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(FieldError::invalid(at("operator"), operator, why));
+        }
+        let values = requirement.list("values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => {
+                let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.push(FieldError::required(at("values"), why));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.push(FieldError::invalid(at("values"), values.to_vec(), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => errors.push(FieldError::invalid(at("operator"), operator, "not a valid selector operator")),
+        }
+        seen.insert(scope);
+    }
+    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+        if pair.iter().all(|scope| seen.contains(scope)) {
+            errors.push(FieldError::invalid(list.clone(), spec.value("scopes").clone(), "conflicting scopes"));
+        }
+    }
+}
+
 pub fn quota_validate(object: &Object) -> FieldErrors {
-    const SCOPES: &[&str] = &[
-        "BestEffort",
-        "CrossNamespacePodAffinity",
-        "NotBestEffort",
-        "NotTerminating",
-        "PriorityClass",
-        "Terminating",
-        "VolumeAttributesClass",
-    ];
     let mut errors = Vec::new();
     let root = At::root("", &object.0);
     let spec = root.part("spec");
@@ -156,6 +220,7 @@ pub fn quota_validate(object: &Object) -> FieldErrors {
             spec.invalid("scopes", "conflicting scopes", &mut errors);
         }
     }
+    scope_selector(&spec, &mut errors);
     errors
 }
 

@@ -24,6 +24,11 @@ pub fn service(value: &str, prefix: bool) -> Vec<String> {
     name::dns1035_label(unprefixed(value, prefix))
 }
 
+/// Any name that can stand in a path.
+pub fn segment(value: &str, _: bool) -> Vec<String> {
+    name::path_segment(value)
+}
+
 /// Rules that hold for every object.
 pub fn validate(kind: &Kind, object: &Object) -> FieldErrors {
     let mut errors = Vec::new();
@@ -127,20 +132,22 @@ pub fn finalizer(field: &str, value: &str) -> FieldErrors {
     if !wrong.is_empty() {
         return wrong.into_iter().map(|m| FieldError::invalid(field, value, m)).collect();
     }
-    if value.contains('/') || [FOREGROUND, ORPHAN, "kubernetes"].contains(&value) {
-        return Vec::new();
-    }
-    let why = "name is neither a standard finalizer name nor is it fully qualified";
-    vec![FieldError::invalid(field, value, why)]
+    if is_bare(value) { vec![FieldError::invalid(field, value, BARE)] } else { Vec::new() }
+}
+
+const BARE: &str = "name is neither a standard finalizer name nor is it fully qualified";
+
+/// Not one of the server's own, and without a domain.
+fn is_bare(finalizer: &str) -> bool {
+    !finalizer.contains('/') && ![FOREGROUND, ORPHAN, "kubernetes"].contains(&finalizer)
 }
 
 fn finalizers(kind: &Kind, object: &Object, errors: &mut FieldErrors) {
     for (i, value) in object.finalizers().enumerate() {
-        if kind.group.is_empty() {
-            errors.extend(finalizer(&format!("metadata.finalizers[{i}]"), value));
-        } else {
-            let wrong = name::qualified_name(value);
-            errors.extend(wrong.into_iter().map(|m| FieldError::invalid("metadata.finalizers", value, m)));
+        let wrong = name::qualified_name(value);
+        errors.extend(wrong.into_iter().map(|m| FieldError::invalid("metadata.finalizers", value, m)));
+        if kind.group.is_empty() && is_bare(value) {
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), value, BARE));
         }
     }
     if object.has_finalizer(FOREGROUND) && object.has_finalizer(ORPHAN) {

@@ -4,6 +4,7 @@ mod access;
 mod apps;
 mod autoscaling;
 mod batch;
+mod behaviour;
 mod builtin;
 mod cells;
 pub mod check;
@@ -13,6 +14,8 @@ mod core;
 pub mod custom;
 pub mod defaults;
 pub mod definition;
+mod describe;
+mod endpoint;
 mod endpoints;
 mod jsonpath;
 mod limits;
@@ -27,19 +30,23 @@ pub mod service;
 mod templates;
 pub mod volumes;
 
+pub use behaviour::{Behaviour, StoredAs, spec_changes};
 pub use builtin::SEALED;
 pub use classes::SYSTEM_PRIORITIES;
 pub use custom::{Custom, Definition};
+pub use describe::describer;
+pub use endpoint::{
+    Action, Connect, Endpoint, FINALIZE, GroupVersionKind, STATUS, ScalePaths, ScaleSelector, Subresource,
+};
 pub use registry::Registry;
 
-use crate::Inner;
 use crate::objects::Part;
+use behaviour::rest;
+use describe::describe;
 use jiff::Timestamp;
-use meta::table::Column;
-use meta::{FieldErrors, GroupResource, Object, Status};
+use meta::{FieldErrors, GroupResource, Object};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::sync::Arc;
 use store::{Attrs, Collection, Entry, Key, Revision};
 use tokio_util::sync::CancellationToken;
 
@@ -63,208 +70,6 @@ pub struct Kind {
     pub action: Option<Action>,
     /// Defined by a CustomResourceDefinition.
     pub custom: Option<Box<Custom>>,
-}
-
-/// An endpoint below an object, e.g. `status`.
-#[derive(Clone, Debug)]
-pub struct Subresource {
-    pub name: &'static str,
-    pub endpoint: Endpoint,
-    /// The kind of its bodies, when that is not the object's own.
-    pub body: Option<GroupVersionKind>,
-    pub verbs: &'static [&'static str],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupVersionKind {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-}
-
-/// What a path leads to.
-#[derive(Clone, Debug)]
-pub enum Endpoint {
-    /// The object, or a part of it in the object's own shape.
-    Object(Part),
-    /// How many there should be and are, as a `Scale`.
-    Scale(ScalePaths),
-    Action(Action),
-    /// Whoever runs the object, reached through us.
-    Connect(Connect),
-}
-
-/// Where a kind keeps what a `Scale` shows; dotted paths without a leading dot.
-#[derive(Clone, Debug)]
-pub struct ScalePaths {
-    pub replicas: Cow<'static, str>,
-    pub current: Cow<'static, str>,
-    pub selector: ScaleSelector,
-}
-
-#[derive(Clone, Debug)]
-#[allow(dead_code)] // kinds to come keep it in the other ways
-pub enum ScaleSelector {
-    None,
-    /// A LabelSelector in `spec.selector`.
-    Spec,
-    /// A plain map of labels in `spec.selector`.
-    Labels,
-    /// The selector's text form stands at this path.
-    Text(String),
-}
-
-/// What a POST does that does not store its body as an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Assigns a pod to a node.
-    Bind,
-    /// Deletes a pod if its disruption budget allows.
-    Evict,
-    ReviewAccess,
-    /// In the namespace of the path.
-    ReviewAccessHere,
-    ReviewMyAccess,
-    ReviewMyRules,
-    ReviewMyself,
-    ReviewToken,
-    /// A token for the service account of the path.
-    RequestToken,
-}
-
-/// What of a running pod, a node or a service a request wants to reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connect {
-    Log,
-    Exec,
-    Attach,
-    PortForward,
-    Proxy,
-}
-
-pub const STATUS: Subresource = Subresource {
-    name: "status",
-    endpoint: Endpoint::Object(Part::Status),
-    body: None,
-    verbs: &["get", "patch", "update"],
-};
-
-pub const FINALIZE: Subresource =
-    Subresource { name: "finalize", endpoint: Endpoint::Object(Part::Finalize), body: None, verbs: &["update"] };
-
-impl Subresource {
-    pub const fn scale(paths: ScalePaths) -> Self {
-        Self {
-            name: "scale",
-            endpoint: Endpoint::Scale(paths),
-            body: Some(GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" }),
-            verbs: &["get", "patch", "update"],
-        }
-    }
-
-    /// A part of the object in the object's own shape.
-    pub const fn part(name: &'static str, part: Part) -> Self {
-        Self { name, endpoint: Endpoint::Object(part), body: None, verbs: &["get", "patch", "update"] }
-    }
-
-    pub const fn connect(name: &'static str, connect: Connect, body: GroupVersionKind) -> Self {
-        let verbs: &[&str] = match connect {
-            Connect::Log => &["get"],
-            Connect::Exec | Connect::Attach | Connect::PortForward => &["create", "get"],
-            Connect::Proxy => &["create", "delete", "get", "patch", "update"],
-        };
-        Self { name, endpoint: Endpoint::Connect(connect), body: Some(body), verbs }
-    }
-
-    pub const fn action(name: &'static str, action: Action, body: GroupVersionKind) -> Self {
-        Self { name, endpoint: Endpoint::Action(action), body: Some(body), verbs: &["create"] }
-    }
-}
-
-/// Another group-version is the stored form; top-level fields are renamed on the way, and what else differs is converted.
-pub struct StoredAs {
-    pub api_version: &'static str,
-    /// (stored, served)
-    pub renames: &'static [(&'static str, &'static str)],
-    pub to_stored: fn(&mut Object),
-    pub to_served: fn(&mut Object),
-}
-
-/// What differs from kind to kind, as data and small functions.
-pub struct Behaviour {
-    /// Name rule; the flag says it is a prefix (generateName).
-    pub name: fn(&str, bool) -> Vec<String>,
-    /// `metadata.generation` counts changes of the spec.
-    pub generation: bool,
-    /// What counts as such a change, new before old.
-    pub changes: fn(&Object, &Object) -> bool,
-    /// Has a status subresource: the main resource leaves status alone and the other way round.
-    pub status: bool,
-    /// Fields that writes through a subresource do not reach, besides the obvious (an object's status, a status's spec): the
-    /// subresource ("" is the object itself) and a dotted path.
-    pub resets: &'static [(&'static str, &'static str)],
-    /// A write of the status may change labels, annotations and finalizers, too.
-    pub status_metadata: bool,
-    /// Its creator may say the status, too.
-    pub born_with_status: bool,
-    /// Subresources besides `status`.
-    pub subresources: &'static [Subresource],
-    /// Names for several kinds at once, e.g. `all`.
-    pub categories: &'static [&'static str],
-    /// PUT creates what does not exist.
-    pub create_on_update: bool,
-    /// PUT without a resourceVersion overwrites.
-    pub unconditional_update: bool,
-    /// Told with every answer, when not empty.
-    pub deprecation: &'static str,
-    /// DELETE answers the object instead of a Status.
-    pub returns_deleted: bool,
-    /// Field selectors beyond metadata.name and metadata.namespace: label, and dotted path in the stored form; what follows a
-    /// `?` stands for a field that is not there.
-    pub selectable: &'static [(&'static str, &'static str)],
-    /// DELETE of the whole collection is allowed.
-    pub deletes_collection: bool,
-    pub columns: &'static [Column],
-    pub cells: fn(&Object, Timestamp) -> Vec<Value>,
-    /// Nothing is stored: a POST does this and answers.
-    pub action: Option<Action>,
-    /// A deletion may wait until whoever runs the object has ended it.
-    pub waits: bool,
-    /// How many seconds, given what the deletion asks for; `None` where deletions do not wait.
-    pub grace: fn(&Object, Option<i64>) -> Option<i64>,
-    /// Writes go one by one, so that `admit` can choose what must be unique among all objects.
-    pub one_by_one: bool,
-    /// Defaults of any write.
-    pub default: fn(&mut Object),
-    /// What depends on other objects, before the rules are checked; without an old object it is a creation.
-    pub admit: fn(&Inner, &mut Object, Option<&Object>) -> Result<(), Status>,
-    /// What only creation sets.
-    pub prepare_create: fn(&mut Object),
-    /// What an update of the main resource may not touch is taken from the old object.
-    pub prepare_update: fn(&mut Object, &Object),
-    /// The same for the other parts; of a status it finds everything else already taken.
-    pub prepare_part: fn(Part, &mut Object, &Object),
-    pub validate: fn(&Object) -> FieldErrors,
-    /// What is wrong with a new object only.
-    pub validate_create: fn(&Object) -> FieldErrors,
-    pub validate_update: fn(&Object, &Object) -> FieldErrors,
-    pub validate_part: fn(Part, &Object, &Object) -> FieldErrors,
-    /// What the author of an accepted object should be told; the old one is there on an update.
-    pub warnings: Option<Warn>,
-    /// Deleting it leaves what it owns alone, unless the client says otherwise.
-    pub orphans: bool,
-}
-
-pub type Warn = fn(&Object, Option<&Object>) -> Vec<String>;
-
-/// Anything but metadata and status differs.
-pub fn spec_changes(new: &Object, old: &Object) -> bool {
-    rest(new, &["metadata", "status"]).ne(rest(old, &["metadata", "status"]))
-}
-
-/// An object's fields but some.
-fn rest<'a>(object: &'a Object, but: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    object.0.iter().filter(|(key, _)| !but.contains(&key.as_str()))
 }
 
 impl Kind {
@@ -414,6 +219,28 @@ impl Kind {
         }
     }
 
+    /// The object as far as it is its author's.
+    pub fn authored<'o>(&self, object: &'o Object) -> Cow<'o, Object> {
+        match self.behaviour.authored {
+            Some(add) => {
+                let mut whole = object.clone();
+                add(&mut whole);
+                Cow::Owned(whole)
+            }
+            None => Cow::Borrowed(object),
+        }
+    }
+
+    /// Turns lists without items into none, as they are stored.
+    pub fn drop_empty_lists(&self, object: &mut Object) {
+        if self.custom.is_none()
+            && schema::holds_empty_list(&object.0)
+            && let Some(ty) = schema::Facts::builtin().kind(&self.group, &self.version, &self.kind)
+        {
+            schema::drop_empty_lists(schema::Facts::builtin(), ty, &mut object.0);
+        }
+    }
+
     /// What is wrong with an object beyond its metadata; `old` is the one it replaces.
     pub fn validate(&self, part: Part, object: &Object, old: Option<&Object>) -> FieldErrors {
         if let Some(custom) = &self.custom {
@@ -457,7 +284,11 @@ impl Kind {
 
     /// What the writer of an object should know.
     pub fn advice(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        self.custom.as_ref().map(|custom| custom.advice(object, old)).unwrap_or_default()
+        match (&self.custom, self.behaviour.advice) {
+            (Some(custom), _) => custom.advice(object, old),
+            (None, Some(advice)) => advice(object, old),
+            (None, None) => Vec::new(),
+        }
     }
 
     /// What every client of the kind is warned of.
@@ -540,40 +371,4 @@ fn retype(object: &mut Object, group: &str, version: &str, kind: &str) {
         let _ = schema::decode(facts, ty, &mut value);
         *object = Object::from_value(value).unwrap_or_default();
     }
-}
-
-fn describe(object: &Object, selectable: &[(&str, &'static str)]) -> Attrs {
-    let fields = selectable.iter().filter_map(|(_, path)| {
-        let (steps, absent) = path.split_once('?').unwrap_or((path, ""));
-        let mut steps = steps.split('.');
-        let first = steps.next().and_then(|step| object.0.get(step));
-        let value = steps.fold(first, |value, step| value?.get(step));
-        let text = match value {
-            None | Some(Value::Null) => absent.to_owned(),
-            Some(Value::String(s)) => s.clone(),
-            Some(other) => other.to_string(),
-        };
-        if text.is_empty() {
-            return None;
-        }
-        Some(((*path).into(), text.into()))
-    });
-    Attrs {
-        labels: object.labels().map(|(k, v)| (k.into(), v.into())).collect(),
-        fields: fields.collect(),
-        uid: object.uid().into(),
-        owners: object.owners().map(|o| o.uid.into()).collect(),
-    }
-}
-
-/// Derives the facts of values that come from disk or from another writer.
-pub fn describer(registry: Arc<Registry>) -> store::Describe {
-    Arc::new(move |key: &Key, value: &[u8]| {
-        let Ok(parsed) = meta::json::parse(value) else { return Attrs::default() };
-        let Some(object) = Object::from_value(parsed.value) else { return Attrs::default() };
-        match registry.stored_in(&key.collection) {
-            Some(kind) => kind.describe(&object),
-            None => describe(&object, &[]),
-        }
-    })
 }

@@ -5,6 +5,7 @@ use super::apps::{int_or_percent, not_more_than_all};
 use super::builtin::{PLAIN, Row};
 use super::cells::{AGE, age, at, number};
 use super::check::{At, condition, label_selector};
+use super::metadata;
 use jiff::Timestamp;
 use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 
 static BUDGET: Behaviour = Behaviour {
+    name: metadata::segment,
     generation: true,
     status: true,
     unconditional_update: false,

@@ -256,6 +256,19 @@ pub fn new_event(object: &Object) -> FieldErrors {
     errors
 }
 
+/// A series is of two events or more.
+pub fn event_series(object: &Object) -> FieldErrors {
+    let mut errors = Vec::new();
+    let Some(series) = map(object, "series") else { return errors };
+    if series.get("count").and_then(Value::as_i64).unwrap_or_default() < 2 {
+        errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
+    }
+    if series.get("lastObservedTime").is_none_or(Value::is_null) {
+        errors.push(FieldError::required("series.lastObservedTime", ""));
+    }
+    errors
+}
+
 /// A new-style event only grows its series.
 pub fn new_event_update(new: &Object, old: &Object) -> FieldErrors {
     let fields = [
@@ -274,32 +287,38 @@ pub fn new_event_update(new: &Object, old: &Object) -> FieldErrors {
         ("reportingInstance", "reportingInstance"),
     ];
     let changed = fields.iter().filter(|(served, _)| new.0.get(*served) != old.0.get(*served));
-    changed
-        .map(|(served, stored)| {
-            let value = new.0.get(*served).cloned().unwrap_or(Value::Null);
-            FieldError::invalid(*stored, value, "field is immutable")
-        })
-        .collect()
+    let fixed = changed.map(|(served, stored)| {
+        let value = new.0.get(*served).cloned().unwrap_or(Value::Null);
+        FieldError::invalid(*stored, value, "field is immutable")
+    });
+    let grown = new.0.get("series") != old.0.get("series");
+    let mut errors = if grown { event_series(new) } else { Vec::new() };
+    errors.extend(fixed);
+    errors
 }
 
 fn described_event(object: &Object, subject: &str, controller: &str, message: &str) -> FieldErrors {
     let mut errors = Vec::new();
     let namespace = map(object, subject).and_then(|m| m.get("namespace")).and_then(Value::as_str).unwrap_or_default();
-    let home = if namespace.is_empty() { "default" } else { namespace };
-    let system = namespace.is_empty() && object.namespace() == "kube-system";
-    if home != object.namespace() && !system {
+    let is_new = !text(object, "eventTime").is_empty();
+    let fits = match (namespace, object.namespace()) {
+        ("", "default") => true,
+        ("", "kube-system") => is_new,
+        ("", _) => false,
+        (namespace, home) => is_new || namespace == home,
+    };
+    if !fits {
         errors.push(FieldError::invalid("involvedObject.namespace", namespace, "does not match event.namespace"));
     }
-    if text(object, "eventTime").is_empty() {
+    if !is_new {
         return errors;
     }
-    match text(object, controller) {
-        "" => errors.push(FieldError::required("reportingController", "")),
-        value => {
-            let wrong = name::qualified_name(value);
-            errors.extend(wrong.into_iter().map(|m| FieldError::invalid("reportingController", value, m)));
-        }
+    let reporter = text(object, controller);
+    if reporter.is_empty() {
+        errors.push(FieldError::required(controller, ""));
     }
+    let wrong = name::qualified_name(reporter);
+    errors.extend(wrong.into_iter().map(|m| FieldError::invalid(controller, reporter, m)));
     for key in ["reportingInstance", "action", "reason"] {
         match text(object, key) {
             "" => errors.push(FieldError::required(key, "")),

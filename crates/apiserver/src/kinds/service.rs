@@ -1,19 +1,30 @@
 //! Services: what they are by default, what they may be, what they print. Their addresses come from `crate::services`.
 
+mod addresses;
+mod columns;
+mod warnings;
+
+pub use addresses::addresses;
+pub use columns::{COLUMNS, cells};
+pub use warnings::warnings;
+
+use addresses::{ONCE, kept_addresses};
+
 use super::check::{At, IMMUTABLE, PORT, cidr, ip, named};
-use super::columns::{AGE, age};
 use super::defaults::set;
 use super::endpoints::reachable;
-use super::templates::labels;
 use crate::objects::Part;
-use jiff::Timestamp;
-use meta::table::Column;
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const MAX_AFFINITY_SECONDS: i64 = 86400;
+/// How traffic keeps to its zone, and what that was called before.
+const TOPOLOGY: &str = "service.kubernetes.io/topology-mode";
+const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+/// Who may reach a load balancer, before there was a field for it.
+const SOURCES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 /// Reached from outside of the cluster.
 pub fn is_external(spec: &At<'_>) -> bool {
@@ -123,6 +134,13 @@ pub fn validate(object: &Object) -> FieldErrors {
     let root = At::root("", &object.0);
     let spec = root.part("spec");
     let (kind, headless) = (spec.text("type"), is_headless(&spec));
+    let metadata = root.part("metadata");
+    let annotations = metadata.part("annotations");
+    if annotations.has(TOPOLOGY) && annotations.has(HINTS) && annotations.text(TOPOLOGY) != annotations.text(HINTS) {
+        let field = format!("metadata.annotations[{TOPOLOGY}]");
+        let why = format!("must match annotations[{HINTS}] when both are specified");
+        errors.push(FieldError::invalid(field, annotations.text(TOPOLOGY), why));
+    }
     if spec.list("ports").is_empty() && !headless && kind != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
@@ -135,7 +153,8 @@ pub fn validate(object: &Object) -> FieldErrors {
             for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"].into_iter().filter(|key| spec.has(key)) {
                 spec.forbidden(key, "may not be set for ExternalName services", &mut errors);
             }
-            match spec.text("externalName").trim_end_matches('.') {
+            let cname = spec.text("externalName");
+            match cname.strip_suffix('.').unwrap_or(cname) {
                 "" => errors.push(FieldError::required("spec.externalName", "")),
                 cname => named("spec.externalName", cname, name::dns1123_subdomain, &mut errors),
             }
@@ -164,7 +183,7 @@ pub fn validate(object: &Object) -> FieldErrors {
     }
     spec.one_of("type", TYPES, &mut errors);
     port_pairs(&spec, &mut errors);
-    balancing(&spec, &mut errors);
+    balancing(&spec, &annotations, &mut errors);
     traffic(&spec, &mut errors);
     errors
 }
@@ -188,7 +207,7 @@ fn ports(spec: &At<'_>, errors: &mut FieldErrors) {
         }
         port.one_of("protocol", &["SCTP", "TCP", "UDP"], errors);
         port.port_or_name("targetPort", errors);
-        port.named("appProtocol", name::qualified_name, errors);
+        port.stated("appProtocol", name::qualified_name, errors);
     }
 }
 
@@ -215,69 +234,7 @@ fn port_pairs(spec: &At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// What the fields for the cluster's own addresses must be among themselves.
-pub fn addresses(spec: &At<'_>) -> FieldErrors {
-    let mut errors = Vec::new();
-    if !needs_address(spec) {
-        return errors;
-    }
-    let all: Vec<&str> = spec.texts("clusterIPs").collect();
-    match (spec.text("clusterIP"), all.first()) {
-        ("", Some(_)) => {
-            spec.invalid("clusterIPs", "must be empty when `clusterIP` is not specified", &mut errors);
-        }
-        ("", None) => {}
-        (_, None) => errors.push(FieldError::required("spec.clusterIPs", "")),
-        (one, Some(first)) if one != *first => {
-            spec.invalid("clusterIPs", "first value must match `clusterIP`", &mut errors);
-        }
-        _ => {}
-    }
-    let families: Vec<&str> = spec.texts("ipFamilies").collect();
-    let mut seen = HashSet::new();
-    for (i, family) in families.iter().enumerate() {
-        let field = format!("spec.ipFamilies[{i}]");
-        if !["IPv4", "IPv6"].contains(family) {
-            errors.push(FieldError::not_supported(field.clone(), *family, &["IPv4", "IPv6"]));
-        }
-        if !seen.insert(family) {
-            errors.push(FieldError::duplicate(field, *family));
-        }
-    }
-    spec.one_of("ipFamilyPolicy", &["PreferDualStack", "RequireDualStack", "SingleStack"], &mut errors);
-    let before = errors.len();
-    for (i, address) in all.iter().enumerate() {
-        if i == 0 && *address == "None" {
-            if all.len() > 1 {
-                spec.invalid("clusterIPs", "'None' must be the first and only value", &mut errors);
-            }
-            continue;
-        }
-        named(&format!("spec.clusterIPs[{i}]"), address, ip, &mut errors);
-    }
-    let broken = errors.len() > before;
-    if all.len() > 2 {
-        spec.invalid("clusterIPs", "may only hold up to 2 values", &mut errors);
-    }
-    if broken {
-        return errors;
-    }
-    let six = |address: &str| address.contains(':');
-    if all.len() > 1 && all.iter().map(|a| six(a)).collect::<BTreeSet<_>>().len() != all.len() {
-        spec.invalid("clusterIPs", "may specify no more than one IP for each IP family", &mut errors);
-    }
-    if !is_headless(spec) {
-        for (i, (address, family)) in all.iter().zip(&families).enumerate() {
-            if six(address) != (*family == "IPv6") {
-                let why = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
-                errors.push(FieldError::invalid(format!("spec.clusterIPs[{i}]"), *address, why));
-            }
-        }
-    }
-    errors
-}
-
-fn balancing(spec: &At<'_>, errors: &mut FieldErrors) {
+fn balancing(spec: &At<'_>, annotations: &At<'_>, errors: &mut FieldErrors) {
     const ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
     let balanced = spec.text("type") == "LoadBalancer";
     if spec.has("loadBalancerSourceRanges") {
@@ -289,6 +246,15 @@ fn balancing(spec: &At<'_>, errors: &mut FieldErrors) {
         for (i, range) in spec.texts("loadBalancerSourceRanges").enumerate() {
             named(&format!("{field}[{i}]"), range.trim(), cidr, errors);
         }
+    } else if annotations.has(SOURCES) {
+        let field = format!("metadata.annotations[{SOURCES}]");
+        if !balanced {
+            errors.push(FieldError::forbidden(field.clone(), ONLY));
+        }
+        let ranges = annotations.text(SOURCES).trim();
+        for range in ranges.split(',').filter(|_| !ranges.is_empty()) {
+            named(&field, range.trim(), cidr, errors);
+        }
     }
     for key in
         ["allocateLoadBalancerNodePorts", "loadBalancerClass"].into_iter().filter(|key| spec.has(key) && !balanced)
@@ -296,7 +262,7 @@ fn balancing(spec: &At<'_>, errors: &mut FieldErrors) {
         spec.forbidden(key, ONLY, errors);
     }
     if balanced {
-        spec.named("loadBalancerClass", name::qualified_name, errors);
+        spec.stated("loadBalancerClass", name::qualified_name, errors);
     }
 }
 
@@ -321,29 +287,10 @@ fn traffic(spec: &At<'_>, errors: &mut FieldErrors) {
 
 /// A service keeps its address for life, unless it becomes or was a mere name.
 pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
-    const ONCE: &str = "may not change once set";
     let mut errors = Vec::new();
     let (root, old_root) = (At::root("", &new.0), At::root("", &old.0));
     let (spec, was) = (root.part("spec"), old_root.part("spec"));
-    if needs_address(&spec) && needs_address(&was) {
-        if !(is_headless(&spec) && is_headless(&was)) {
-            let (ips, old_ips) = (spec.list("clusterIPs"), was.list("clusterIPs"));
-            let field = "spec.clusterIPs[0]";
-            if ips.is_empty() && !old_ips.is_empty() {
-                errors.push(FieldError::invalid(field, json!([]), "primary clusterIP can not be unset"));
-            } else if ips.first() != old_ips.first() && !old_ips.is_empty() {
-                errors.push(FieldError::invalid(field, ips.to_vec(), ONCE));
-            }
-        }
-        let (families, old_families) = (spec.list("ipFamilies"), was.list("ipFamilies"));
-        if !is_headless(&spec)
-            && !is_headless(&was)
-            && families.first() != old_families.first()
-            && !old_families.is_empty()
-        {
-            errors.push(FieldError::invalid("spec.ipFamilies[0]", families.to_vec(), ONCE));
-        }
-    }
+    kept_addresses(&spec, &was, &mut errors);
     let both = |kind: &str| spec.text("type") == kind && was.text("type") == kind;
     if both("LoadBalancer") && spec.value("loadBalancerClass") != was.value("loadBalancerClass") {
         spec.invalid("loadBalancerClass", ONCE, &mut errors);
@@ -382,65 +329,6 @@ pub fn validate_part(_: Part, new: &Object, _: &Object) -> FieldErrors {
         }
     }
     errors
-}
-
-pub const COLUMNS: &[Column] = &[
-    Column::name(),
-    Column::new("Type", "string"),
-    Column::new("Cluster-IP", "string"),
-    Column::new("External-IP", "string"),
-    Column::new("Port(s)", "string"),
-    AGE,
-    Column::new("Selector", "string").wide(),
-];
-
-pub fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
-    let root = At::root("", &object.0);
-    let (spec, status) = (root.part("spec"), root.part("status"));
-    let port = |port: At<'_>| {
-        let (number, protocol) = (port.int("port").unwrap_or_default(), port.text("protocol").to_owned());
-        match port.int("nodePort") {
-            Some(node) if node > 0 => format!("{number}:{node}/{protocol}"),
-            _ => format!("{number}/{protocol}"),
-        }
-    };
-    let or_none = |text: String| Value::from(if text.is_empty() { "<none>".to_owned() } else { text });
-    let ports: Vec<String> = spec.items("ports").map(port).collect();
-    vec![
-        object.name().into(),
-        spec.text("type").into(),
-        or_none(spec.texts("clusterIPs").next().unwrap_or_default().to_owned()),
-        external(&spec, &status).into(),
-        or_none(ports.join(",")),
-        age(object, now),
-        labels(&spec, "selector"),
-    ]
-}
-
-/// Where a service is reached from outside.
-fn external(spec: &At<'_>, status: &At<'_>) -> String {
-    let mut all: Vec<String> = Vec::new();
-    match spec.text("type") {
-        "ExternalName" => return spec.text("externalName").to_owned(),
-        "LoadBalancer" => {
-            let balancer = status.part("loadBalancer");
-            let mut points = BTreeSet::new();
-            for point in balancer.items("ingress") {
-                let name = if point.has("ip") { point.text("ip") } else { point.text("hostname") };
-                points.insert(name.to_owned());
-            }
-            points.remove("");
-            all.extend(points);
-        }
-        _ => {}
-    }
-    all.extend(spec.texts("externalIPs").map(str::to_owned));
-    match (all.is_empty(), spec.text("type")) {
-        (false, _) => all.join(","),
-        (true, "LoadBalancer") => "<pending>".to_owned(),
-        (true, "ClusterIP" | "NodePort") => "<none>".to_owned(),
-        (true, _) => "<unknown>".to_owned(),
-    }
 }
 
 /// The service's spec to change; made when it is not there.

@@ -20,6 +20,13 @@ pub fn template_validate(object: &Object) -> FieldErrors {
     validate_template("template", object.0.get("template").and_then(Value::as_object).unwrap_or(&empty))
 }
 
+pub fn template_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
+    if old.is_some_and(|old| old.generation() == new.generation()) {
+        return Vec::new();
+    }
+    super::pod::warnings(&At::root("", &new.0).part("template"))
+}
+
 pub const TEMPLATE_COLUMNS: &[Column] = &[
     Column::name(),
     Column::new("Containers", "string"),

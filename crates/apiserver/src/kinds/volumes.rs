@@ -1,6 +1,6 @@
 //! Persistent volumes and the claims for them.
 
-use super::check::{At, IMMUTABLE, label_selector};
+use super::check::{At, IMMUTABLE, label_selector, no_backsteps};
 use super::columns::{AGE, age};
 use super::pod::{check_source, node_selector};
 use crate::Inner;
@@ -83,13 +83,14 @@ pub fn volume_validate(object: &Object) -> FieldErrors {
             }
         }
     }
-    source(&spec, &mut errors);
+    source(&spec, object.name(), &mut errors);
     spec.named("storageClassName", name::dns1123_subdomain, &mut errors);
     spec.one_of("volumeMode", VOLUME_MODES, &mut errors);
     errors
 }
 
-fn source(spec: &At<'_>, errors: &mut FieldErrors) {
+/// `name` is the volume's.
+fn source(spec: &At<'_>, name: &str, errors: &mut FieldErrors) {
     let mut sources = spec.map.keys().map(String::as_str).filter(|key| !NOT_SOURCES.contains(key));
     let Some(kind) = sources.next() else {
         errors.push(FieldError::required("spec", "must specify a volume type"));
@@ -97,18 +98,18 @@ fn source(spec: &At<'_>, errors: &mut FieldErrors) {
     };
     if let Some(source) = spec.child(kind) {
         match kind {
-            "csi" => {
-                source.required("driver", errors);
-                source.required("volumeHandle", errors);
-            }
             "local" => {
-                source.required("path", errors);
+                if source.required("path", errors)
+                    && let Some(why) = no_backsteps(source.text("path"))
+                {
+                    source.invalid("path", why, errors);
+                }
                 if !spec.has("nodeAffinity") {
                     let why = "Local volume requires node affinity";
                     errors.push(FieldError::required("spec.nodeAffinity", why));
                 }
             }
-            _ => check_source(kind, &source, errors),
+            _ => check_source(kind, &source, Some(name), errors),
         }
     }
     for kind in sources {
@@ -232,11 +233,27 @@ fn default_class(api: &Inner) -> Result<Option<String>, Status> {
 
 pub fn claim_create(object: &mut Object) {
     object.0.insert("status".into(), json!({"phase": "Pending"}));
+    drop_odd_source(object);
     data_sources(object);
 }
 
-pub fn claim_update(object: &mut Object, _: &Object) {
+pub fn claim_update(object: &mut Object, old: &Object) {
+    let spec = old.0.get("spec").and_then(Value::as_object);
+    if !spec.is_some_and(|spec| spec.contains_key("dataSource") || spec.contains_key("dataSourceRef")) {
+        drop_odd_source(object);
+    }
     data_sources(object);
+}
+
+/// The older field takes claims and snapshots alone; anything else in it was always dropped without a word.
+fn drop_odd_source(object: &mut Object) {
+    let Some(Value::Object(spec)) = object.0.get_mut("spec") else { return };
+    let Some(source) = spec.get("dataSource").filter(|_| !spec.contains_key("dataSourceRef")) else { return };
+    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
+    let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+    if !known.contains(&(text("apiGroup"), text("kind"))) {
+        spec.remove("dataSource");
+    }
 }
 
 /// The two fields for a data source say the same, unless the newer one reaches into another namespace.

@@ -29,8 +29,10 @@ pub struct Scope<'s, T> {
     pub blank: &'s Fields,
     /// Fields that writes of this scope do not reach: a write of the object leaves its status alone.
     pub ignored: &'s FieldSet<'s>,
-    /// The type in another version whose objects have the same fields; owners in a version that is gone are forgotten.
+    /// The type in another version; owners in a version that is gone are forgotten.
     pub versions: &'s dyn Fn(&str) -> Option<Node<T>>,
+    /// An object of one version as another has it; nothing when both have the same fields.
+    pub convert: &'s dyn Fn(&str, &str, &Fields) -> Option<Fields>,
     /// The time of the write.
     pub now: &'s str,
 }
@@ -86,7 +88,8 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         't: 'a,
     {
         self.reconcile(&mut managers);
-        let others = self.in_versions(&mut managers, live, new)?;
+        let sides = self.other_versions(&mut managers, live, new);
+        let others = self.changes_in(&sides)?;
         for manager in &mut managers.0 {
             lose(&mut manager.fields, in_version(&manager.api_version, &others, &changes));
         }
@@ -179,7 +182,8 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         }
 
         let changes = self.changes(live, &object).map_err(Refused::Compare)?;
-        let others = self.in_versions(&mut managers, live, &object).map_err(Refused::Compare)?;
+        let sides = self.other_versions(&mut managers, live, &object);
+        let others = self.changes_in(&sides).map_err(Refused::Compare)?;
         if !force {
             let mut conflicts = Vec::new();
             for (at, manager) in managers.0.iter().enumerate().filter(|(_, manager)| !manager.is_same(&own)) {
@@ -223,8 +227,10 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
         if dropped.is_empty() {
             return Ok(());
         }
+        let as_in = |from: &str, to: &str, fields: Fields| (self.convert)(from, to, &fields).unwrap_or(fields);
         let last = named(before.fields, node);
-        let mut pruned = object.clone();
+        let merged = as_in(self.api_version, &before.api_version, object.clone());
+        let (mut pruned, mut pruned_in) = (merged.clone(), &*before.api_version);
         remove::remove(&mut pruned, &last, node);
         // Back comes what somebody owns, version by version.
         let mut versions: Vec<&str> = vec![&before.api_version];
@@ -237,45 +243,53 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
             let Some(node) = version(api_version) else { continue };
             let of_version = managers.iter().filter(|m| m.api_version == api_version);
             let owned = of_version.fold(FieldSet::default(), |all, m| all.union(m.fields.clone()));
-            let mut back = object.clone();
-            let kept = named(fields_of(&pruned, node)?, node);
-            let gone = named(fields_of(object, node)?, node).difference(&kept.union(named(owned, node)));
+            let mut back = as_in(self.api_version, api_version, object.clone());
+            let (whole, left) = (back.clone(), as_in(pruned_in, api_version, pruned));
+            let kept = named(fields_of(&left, node)?, node);
+            let gone = named(fields_of(&whole, node)?, node).difference(&kept.union(named(owned, node)));
             remove::remove(&mut back, &gone, node);
-            pruned = back;
+            (pruned, pruned_in) = (back, api_version);
         }
+        let pruned = as_in(pruned_in, &before.api_version, pruned);
         // Only what the applier itself owned may go.
         let kept = named(fields_of(&pruned, node)?, node);
-        let all = object.clone();
-        let gone = named(fields_of(&all, node)?, node).difference(&kept).intersection(&last);
-        remove::remove(object, &gone, node);
+        let gone = named(fields_of(&merged, node)?, node).difference(&kept).intersection(&last);
+        let mut left = merged.clone();
+        remove::remove(&mut left, &gone, node);
+        *object = as_in(&before.api_version, self.api_version, left);
         Ok(())
     }
 
-    /// The changes in every version other than the scope's that a manager names fields in. Forgets managers whose version is gone.
-    fn in_versions<'a>(
-        &self,
-        managers: &mut Managers<'_>,
-        live: &'a Fields,
-        new: &'a Fields,
-    ) -> Result<Vec<(String, Comparison<'a>)>, Misfit>
-    where
-        't: 'a,
-    {
-        let mut out: Vec<(String, Comparison<'a>)> = Vec::new();
-        let mut misfit = None;
+    /// Both sides of a write in every version other than the scope's that a manager names fields in. Forgets managers whose version is
+    /// gone.
+    fn other_versions<'a>(&self, managers: &mut Managers<'_>, live: &'a Fields, new: &'a Fields) -> Vec<Sides<'a, T>> {
+        let mut out: Vec<Sides<'a, T>> = Vec::new();
         managers.0.retain(|manager| {
             let version = &*manager.api_version;
-            if version == self.api_version || out.iter().any(|(known, _)| known == version) {
+            if version == self.api_version || out.iter().any(|sides| sides.api_version == version) {
                 return true;
             }
             let Some(node) = (self.versions)(version) else { return false };
-            match compare(live, new, node) {
-                Ok(changes) => out.push((version.to_owned(), changes.without(self.ignored))),
-                Err(e) => misfit = Some(e),
-            }
+            let [live, new] = [live, new].map(|fields| match (self.convert)(self.api_version, version, fields) {
+                Some(converted) => Cow::Owned(converted),
+                None => Cow::Borrowed(fields),
+            });
+            out.push(Sides { api_version: version.to_owned(), node, live, new });
             true
         });
-        misfit.map_or(Ok(out), Err)
+        out
+    }
+
+    /// What the write changes, as each of the other versions has it.
+    fn changes_in<'v>(&self, sides: &'v [Sides<'_, T>]) -> Result<Vec<(&'v str, Comparison<'v>)>, Misfit>
+    where
+        't: 'v,
+    {
+        let of = |sides: &'v Sides<'_, T>| {
+            let changes = compare(&sides.live, &sides.new, sides.node);
+            changes.map(|changes| (sides.api_version.as_str(), changes.without(self.ignored)))
+        };
+        sides.iter().map(of).collect()
     }
 
     fn manager(&self, name: &'s str, operation: Operation) -> Manager<'s>
@@ -304,12 +318,20 @@ impl<'s, 't, T: Schema<'t>> Scope<'s, T> {
     }
 }
 
+/// An object before and after a write, as a version has it.
+struct Sides<'a, T> {
+    api_version: String,
+    node: Node<T>,
+    live: Cow<'a, Fields>,
+    new: Cow<'a, Fields>,
+}
+
 fn in_version<'c, 'a>(
     version: &str,
-    others: &'c [(String, Comparison<'a>)],
+    others: &'c [(&str, Comparison<'a>)],
     own: &'c Comparison<'a>,
 ) -> &'c Comparison<'a> {
-    others.iter().find(|(other, _)| other == version).map_or(own, |(_, changes)| changes)
+    others.iter().find(|(other, _)| *other == version).map_or(own, |(_, changes)| changes)
 }
 
 fn lose(fields: &mut FieldSet<'_>, changes: &Comparison<'_>) {

@@ -123,6 +123,7 @@ impl Store {
             blank: &blank,
             ignored: &ignored,
             versions: &versions,
+            convert: &|_, _, _| None,
             now,
         };
         act(scope)

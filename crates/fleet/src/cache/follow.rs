@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeSet, io, pin::pin, sync::Weak, time::Duration};
 
-use futures_util::{AsyncBufRead, AsyncBufReadExt};
 use http::Request;
 use kube::Client;
-use runtime::Key;
+use runtime::{
+    Key,
+    lines::{Line, read_line},
+};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, timeout};
@@ -201,9 +203,11 @@ impl Reader {
         loop {
             line.clear();
             line.shrink_to(64 << 10);
-            let read = timeout(SILENCE, read_line(&mut lines, &mut line)).await.map_err(|_| Ended::Silent)?;
-            if !read? {
-                return Ok(());
+            let read = timeout(SILENCE, read_line(&mut lines, &mut line, LONGEST_LINE)).await;
+            match read.map_err(|_| Ended::Silent)?? {
+                Line::Whole => {}
+                Line::End => return Ok(()),
+                Line::TooLong => return Err(Ended::Garbled),
             }
             let event: Event = serde_json::from_slice(&line).map_err(|_| Ended::Garbled)?;
             if event.r#type == "ERROR" {
@@ -249,25 +253,5 @@ impl Reader {
         }
         add(&mut query);
         Ok(Request::get(query.finish()).body(Vec::new())?)
-    }
-}
-
-/// Reads up to the next newline. False at the end of the stream.
-async fn read_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Result<bool, Ended> {
-    loop {
-        let chunk = stream.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok(false);
-        }
-        let newline = memchr::memchr(b'\n', chunk);
-        let end = newline.unwrap_or(chunk.len());
-        line.extend_from_slice(&chunk[..end]);
-        stream.consume_unpin(newline.map_or(end, |at| at + 1));
-        if line.len() > LONGEST_LINE {
-            return Err(Ended::Garbled);
-        }
-        if newline.is_some() && !line.is_empty() {
-            return Ok(true);
-        }
     }
 }

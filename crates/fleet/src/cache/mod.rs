@@ -362,6 +362,14 @@ impl Caches {
         cache
     }
 
+    /// What is followed already of `subject`, if it is: nothing is begun for it.
+    pub fn followed(&self, subject: &Subject) -> Option<Arc<Cache>> {
+        let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = running.get_mut(subject)?;
+        running.asked = Instant::now();
+        Some(running.cache.clone())
+    }
+
     /// The selected objects: from memory if everything is there within `patience`, otherwise from the member itself.
     pub async fn list(
         &self,

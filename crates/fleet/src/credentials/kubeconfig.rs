@@ -4,17 +4,18 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 use super::{
-    Allow, Credentials, Identity, Refused, Trust, address, authority_of, certificate_of, key_of, token_of,
-    trust_without_authority,
+    Allow, Credentials, Identity, Refusals, Refused, Trust, address, authority_of, certificate_of, keep, key_of,
+    token_of, trust_without_authority, unreadable,
 };
 
 /// A Secret holds 1 MiB; a kubeconfig of one cluster is a hundredth of it.
 const LARGEST: usize = 512 << 10;
 const MOST_ENTRIES: usize = 100;
+/// Nobody mends more at once.
+const MOST_REFUSED: usize = 50;
 const ONE_CONTEXT: &str = "export one context: kubectl config view --minify --flatten --context NAME";
 const FLATTEN: &str = "put the contents into the file: kubectl config view --minify --flatten --raw";
-const TOKEN: &str =
-    "import with a service account's token instead: muster cluster import --help shows the role it needs";
+const TOKEN: &str = "import with a service account's token instead: muster cluster role prints the account it needs";
 
 /// Fields of a cluster or a user, and why they are refused. What is not listed anywhere is refused as unknown.
 const REFUSED: &[(&str, &str, &str)] = &[
@@ -33,58 +34,90 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("proxy-url", "sends everything through another machine", "give an address that can be reached without a proxy"),
 ];
 
-pub(super) fn read(text: &str, context: Option<&str>, allow: Allow) -> Result<Credentials, Refused> {
+/// Fields of a cluster that are read here.
+const OF_CLUSTER: &[&str] = &[
+    "server",
+    "certificate-authority-data",
+    "insecure-skip-tls-verify",
+    "tls-server-name",
+    "disable-compression",
+    "extensions",
+];
+const OF_USER: &[&str] = &["token", "client-certificate-data", "client-key-data", "extensions"];
+
+/// Reads one context. What is wrong with its cluster and its user is told all at once; without a context there is nothing to look at.
+pub(super) fn read(text: &str, context: Option<&str>, allow: Allow) -> Result<Credentials, Refusals> {
     let whole = parse(text)?;
     let Some(whole) = whole.as_object() else {
-        return Err(Refused::new("(file)", "is no kubeconfig", ONE_CONTEXT));
+        return Err(Refused::new("(file)", "is no kubeconfig", ONE_CONTEXT).into());
     };
     match whole.get("kind").and_then(Value::as_str) {
         None | Some("Config") => {}
-        Some(_) => return Err(Refused::new("kind", "is not Config", ONE_CONTEXT)),
+        Some(_) => return Err(Refused::new("kind", "is not Config", ONE_CONTEXT).into()),
     }
     let contexts = entries(whole, "contexts")?;
-    let current = match (context, whole.get("current-context")) {
-        (Some(named), _) => named,
-        (None, Some(Value::String(current))) if !current.is_empty() => current,
-        (None, None | Some(Value::Null | Value::String(_))) => match contexts.as_slice() {
-            [only] => name_of(only),
-            _ => return Err(Refused::new("current-context", "names no context", ONE_CONTEXT)),
+    let (at, context) = entry("contexts", "context", &contexts, chosen(whole, &contexts, context)?)?;
+    let mut wrong = Vec::new();
+    let namespace = keep(text_of(&at, context, "namespace"), &mut wrong).flatten().map(str::to_owned);
+    let cluster = keep(named(whole, "clusters", "cluster", &at, context), &mut wrong)
+        .and_then(|(at, cluster)| of_cluster(&at, cluster, allow, &mut wrong));
+    let identity = keep(named(whole, "users", "user", &at, context), &mut wrong)
+        .and_then(|(at, user)| of_user(&at, user, &mut wrong));
+    match (cluster, identity, Refusals::of(wrong)) {
+        (Some((server, trust, server_name)), Some(identity), None) => {
+            Ok(Credentials { server, trust, server_name, identity, namespace })
+        }
+        (.., refusals) => Err(refusals.unwrap_or_else(|| unreadable().into())),
+    }
+}
+
+/// The context that is meant: the named one, else the current one, else the only one.
+fn chosen<'a>(
+    whole: &'a Map<String, Value>,
+    contexts: &[&'a Value],
+    context: Option<&'a str>,
+) -> Result<&'a str, Refused> {
+    match (context, whole.get("current-context")) {
+        (Some(named), _) => Ok(named),
+        (None, Some(Value::String(current))) if !current.is_empty() => Ok(current),
+        (None, None | Some(Value::Null | Value::String(_))) => match contexts {
+            [only] => Ok(name_of(only)),
+            _ => Err(Refused::new("current-context", "names no context", ONE_CONTEXT)),
         },
-        (None, Some(_)) => return Err(Refused::new("current-context", "is no text", ONE_CONTEXT)),
-    };
-    let (at, context) = entry("contexts", "context", &contexts, current)?;
-    let cluster = text_of(&at, context, "cluster")?
-        .ok_or_else(|| Refused::new(format!("{at}.cluster"), "is missing", ONE_CONTEXT))?;
-    let user =
-        text_of(&at, context, "user")?.ok_or_else(|| Refused::new(format!("{at}.user"), "is missing", ONE_CONTEXT))?;
-    let namespace = text_of(&at, context, "namespace")?.map(str::to_owned);
+        (None, Some(_)) => Err(Refused::new("current-context", "is no text", ONE_CONTEXT)),
+    }
+}
 
-    let clusters = entries(whole, "clusters")?;
-    let (at, cluster) = entry("clusters", "cluster", &clusters, cluster)?;
-    known(
-        &at,
-        cluster,
-        &[
-            "server",
-            "certificate-authority-data",
-            "insecure-skip-tls-verify",
-            "tls-server-name",
-            "disable-compression",
-            "extensions",
-        ],
-    )?;
+/// The cluster or the user that a context names, and where it stands.
+fn named<'a>(
+    whole: &'a Map<String, Value>,
+    list: &str,
+    inner: &str,
+    at: &str,
+    context: &'a Map<String, Value>,
+) -> Result<(String, &'a Map<String, Value>), Refused> {
+    let name =
+        text_of(at, context, inner)?.ok_or_else(|| Refused::new(format!("{at}.{inner}"), "is missing", ONE_CONTEXT))?;
+    entry(list, inner, &entries(whole, list)?, name)
+}
+
+/// Where it is, whom to believe there, and under which name.
+fn of_cluster(
+    at: &str,
+    cluster: &Map<String, Value>,
+    allow: Allow,
+    wrong: &mut Vec<Refused>,
+) -> Option<(http::Uri, Trust, Option<String>)> {
+    refuse_others(at, cluster, OF_CLUSTER, wrong);
     let field = format!("{at}.server");
-    let server = text_of(&at, cluster, "server")?
-        .ok_or_else(|| Refused::new(&field, "is missing", "name the address of the API server"))?;
-    let server = address(&field, server, allow)?;
-    let trust = trust(&at, cluster, &server, allow)?;
-    let server_name = text_of(&at, cluster, "tls-server-name")?.map(str::to_owned);
-
-    let users = entries(whole, "users")?;
-    let (at, user) = entry("users", "user", &users, user)?;
-    known(&at, user, &["token", "client-certificate-data", "client-key-data", "extensions"])?;
-    let identity = identity(&at, user)?;
-    Ok(Credentials { server, trust, server_name, identity, namespace })
+    let server = text_of(at, cluster, "server").and_then(|server| {
+        let server = server.ok_or_else(|| Refused::new(&field, "is missing", "name the address of the API server"))?;
+        address(&field, server, allow)
+    });
+    let server = keep(server, wrong);
+    let trust = trust(at, cluster, server.as_ref(), allow, wrong);
+    let server_name = keep(text_of(at, cluster, "tls-server-name"), wrong)?.map(str::to_owned);
+    Some((server?, trust?, server_name))
 }
 
 /// YAML as a tree. Anchors, depth and size are bounded; an error says where, not what stands there.
@@ -111,49 +144,68 @@ fn parse(text: &str) -> Result<Value, Refused> {
     })
 }
 
-fn trust(at: &str, cluster: &Map<String, Value>, server: &http::Uri, allow: Allow) -> Result<Trust, Refused> {
+fn trust(
+    at: &str,
+    cluster: &Map<String, Value>,
+    server: Option<&http::Uri>,
+    allow: Allow,
+    wrong: &mut Vec<Refused>,
+) -> Option<Trust> {
+    let insecure_field = || format!("{at}.insecure-skip-tls-verify");
     let insecure = match cluster.get("insecure-skip-tls-verify") {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::Bool(true)) => true,
         Some(_) => {
-            let field = format!("{at}.insecure-skip-tls-verify");
-            return Err(Refused::new(field, "is neither true nor false", "leave it out"));
+            wrong.push(Refused::new(insecure_field(), "is neither true nor false", "leave it out"));
+            return None;
         }
     };
     let field = format!("{at}.certificate-authority-data");
-    let authority = data_of(at, cluster, "certificate-authority-data")?;
-    match (insecure, authority) {
-        (true, _) if !allow.insecure => Err(Refused::new(
-            format!("{at}.insecure-skip-tls-verify"),
+    let authority = keep(data_of(at, cluster, "certificate-authority-data"), wrong)?;
+    let trust = match (insecure, authority, server) {
+        (true, ..) if !allow.insecure => Err(Refused::new(
+            insecure_field(),
             "believes whoever answers, so that anybody on the way can read and change what is sent",
             "give certificate-authority-data instead, or allow it explicitly",
         )),
-        (true, Some(_)) => Err(Refused::new(
-            format!("{at}.insecure-skip-tls-verify"),
-            "contradicts certificate-authority-data",
-            "leave one of them out",
-        )),
-        (true, None) => Ok(Trust::Anybody),
-        (false, Some(pem)) => Ok(Trust::Authority(authority_of(&field, &pem)?)),
-        (false, None) => trust_without_authority(&field, server, allow),
-    }
+        (true, Some(_), _) => {
+            Err(Refused::new(insecure_field(), "contradicts certificate-authority-data", "leave one of them out"))
+        }
+        (true, None, _) => Ok(Trust::Anybody),
+        (false, Some(pem), _) => authority_of(&field, &pem).map(Trust::Authority),
+        // It is there, as a file, which is refused already; or it is not known yet whether one is needed.
+        (false, None, _) if cluster.contains_key("certificate-authority") => return None,
+        (false, None, None) => return None,
+        (false, None, Some(server)) => trust_without_authority(&field, server, allow),
+    };
+    keep(trust, wrong)
 }
 
-fn identity(at: &str, user: &Map<String, Value>) -> Result<Identity, Refused> {
-    let token = text_of(at, user, "token")?.filter(|token| !token.is_empty());
-    let certificate = data_of(at, user, "client-certificate-data")?;
-    let key = data_of(at, user, "client-key-data")?;
-    match (token, certificate, key) {
-        (Some(token), None, None) => Ok(Identity::Token(token_of(&format!("{at}.token"), token)?)),
-        (None, Some(certificate), Some(key)) => Ok(Identity::Certificate(
-            certificate_of(&format!("{at}.client-certificate-data"), &certificate)?,
-            key_of(&format!("{at}.client-key-data"), &key)?,
-        )),
-        (None, None, None) => Err(Refused::new(at, "holds no credentials", TOKEN)),
-        (None, Some(_), None) => Err(Refused::new(format!("{at}.client-key-data"), "is missing", FLATTEN)),
-        (None, None, Some(_)) => Err(Refused::new(format!("{at}.client-certificate-data"), "is missing", FLATTEN)),
-        (Some(_), _, _) => Err(Refused::new(at, "holds a token and a certificate", "leave one of them out")),
+/// Who we are there.
+fn of_user(at: &str, user: &Map<String, Value>, wrong: &mut Vec<Refused>) -> Option<Identity> {
+    let before = wrong.len();
+    refuse_others(at, user, OF_USER, wrong);
+    let token = keep(text_of(at, user, "token"), wrong)?;
+    let token = keep(token.map(|token| token_of(&format!("{at}.token"), token)).transpose(), wrong);
+    let (certificate, key) = (format!("{at}.client-certificate-data"), format!("{at}.client-key-data"));
+    let data = |name: &str| data_of(at, user, name);
+    let of_certificate =
+        data("client-certificate-data").and_then(|pem| pem.map(|pem| certificate_of(&certificate, &pem)).transpose());
+    let of_certificate = keep(of_certificate, wrong);
+    let of_key = keep(data("client-key-data").and_then(|pem| pem.map(|pem| key_of(&key, &pem)).transpose()), wrong);
+    if wrong.len() > before {
+        // What is missing may be what is refused: that is enough to mend.
+        return None;
     }
+    let identity = match (token?, of_certificate?, of_key?) {
+        (Some(token), None, None) => Ok(Identity::Token(token)),
+        (None, Some(certificate), Some(key)) => Ok(Identity::Certificate(certificate, key)),
+        (None, None, None) => Err(Refused::new(at, "holds no credentials", TOKEN)),
+        (None, Some(_), None) => Err(Refused::new(key, "is missing", FLATTEN)),
+        (None, None, Some(_)) => Err(Refused::new(certificate, "is missing", FLATTEN)),
+        (Some(_), ..) => Err(Refused::new(at, "holds a token and a certificate", "leave one of them out")),
+    };
+    keep(identity, wrong)
 }
 
 /// The list `name` of the file.
@@ -193,20 +245,22 @@ fn entry<'a>(
 }
 
 /// Refuses every field that is not among `fields`, with the reason if there is a special one.
-fn known(at: &str, map: &Map<String, Value>, fields: &[&str]) -> Result<(), Refused> {
+fn refuse_others(at: &str, map: &Map<String, Value>, fields: &[&str], wrong: &mut Vec<Refused>) {
     for (name, value) in map {
         let empty = value.is_null() || value.as_str() == Some("");
         if fields.contains(&name.as_str()) || empty {
             continue;
         }
+        if wrong.len() >= MOST_REFUSED {
+            return;
+        }
         let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
         let field = format!("{at}.{shown}");
-        return Err(match REFUSED.iter().find(|(refused, ..)| refused == name) {
+        wrong.push(match REFUSED.iter().find(|(refused, ..)| refused == name) {
             Some((_, why, remedy)) => Refused::new(field, *why, *remedy),
             None => Refused::new(field, "is not known here", "leave it out"),
         });
     }
-    Ok(())
 }
 
 fn text_of<'a>(at: &str, map: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Refused> {
@@ -246,7 +300,7 @@ mod tests {
     }
 
     fn refusal(cluster: &str, user: &str) -> Refused {
-        read(&file(cluster, user), None, Allow::default()).unwrap_err()
+        read(&file(cluster, user), None, Allow::default()).unwrap_err().first().clone()
     }
 
     #[test]
@@ -295,6 +349,52 @@ mod tests {
     }
 
     #[test]
+    fn everything_that_is_refused_is_named_at_once_and_nothing_twice() {
+        // B-13
+        let fields = |cluster: &str, user: &str| -> Vec<String> {
+            let refusals = read(&file(cluster, user), None, Allow::default()).unwrap_err();
+            refusals.iter().map(|refused| refused.field.rsplit('.').next().unwrap().to_owned()).collect()
+        };
+        let (ca, key) = pair();
+        assert_eq!(
+            fields(
+                "server: 'http://h', proxy-url: 'http://p', insecure-skip-tls-verify: true, certificate-authority: /c",
+                "exec: {command: x}, auth-provider: {name: gcp}, tokenFile: /t, as: root"
+            ),
+            [
+                "certificate-authority",
+                "proxy-url",
+                "server",
+                "insecure-skip-tls-verify",
+                "as",
+                "auth-provider",
+                "exec",
+                "tokenFile"
+            ]
+        );
+        // What is refused is not missing, too.
+        assert_eq!(fields("server: 'https://h', certificate-authority: /c", "token: t"), ["certificate-authority"]);
+        assert_eq!(
+            fields(
+                &format!("server: 'https://h', certificate-authority-data: {ca}"),
+                &format!("client-certificate: /c, client-key-data: {key}")
+            ),
+            ["client-certificate"]
+        );
+        assert_eq!(
+            fields("server: 'https://h', certificate-authority-data: '%'", "client-key-data: '%', token: \"a\\nb\""),
+            ["certificate-authority-data", "token", "client-key-data"]
+        );
+        // One of the two that is not there does not hide what is wrong with the other.
+        let text = file("server: 'https://h', proxy-url: 'http://p'", "token: t").replace("user: u,", "user: nobody,");
+        let refusals = read(&text, None, Allow::default()).unwrap_err();
+        assert_eq!(refusals.iter().count(), 3, "{refusals}");
+        assert!(refusals.to_string().contains("proxy-url") && refusals.to_string().contains("\"nobody\""));
+        let many: String = (0..500).map(|n| format!("f{n}: 1, ")).collect();
+        assert!(fields("server: 'https://h'", &format!("{many}token: t")).len() <= MOST_REFUSED + 1);
+    }
+
+    #[test]
     fn a_key_of_another_certificate_is_refused_at_once() {
         // B-13
         let ((certificate, _), (_, key)) = (pair(), pair());
@@ -303,7 +403,7 @@ mod tests {
             &format!("client-certificate-data: {certificate}, client-key-data: {key}"),
         );
         let error = Credentials::from_kubeconfig(&text, None, Allow::default()).unwrap_err();
-        assert_eq!(error.field, "(credentials)");
+        assert_eq!(error.first().field, "(credentials)");
     }
 
     #[test]
@@ -353,10 +453,10 @@ mod tests {
         let text = file("server: 'http://localhost:1'", "token: t").replace("current-context: x\n", "");
         assert!(read(&text, None, Allow::default()).is_ok());
         assert!(read(&text, Some("x"), Allow::default()).is_ok());
-        let error = read(&text, Some("y"), Allow::default()).unwrap_err();
+        let error = read(&text, Some("y"), Allow::default()).unwrap_err().first().clone();
         assert_eq!((error.field.as_str(), error.why.as_str()), ("contexts", "has no entry \"y\""));
         let twice = text.replace("users: [", "users: [{name: u, user: {token: other}}, ");
-        assert_eq!(read(&twice, None, Allow::default()).unwrap_err().why, "has \"u\" twice");
+        assert_eq!(read(&twice, None, Allow::default()).unwrap_err().first().why, "has \"u\" twice");
     }
 
     proptest! {

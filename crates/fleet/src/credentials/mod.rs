@@ -2,6 +2,7 @@
 //! could run a program or open a file of this machine.
 
 mod kubeconfig;
+mod refused;
 mod role;
 
 use std::{fmt, time::Duration};
@@ -12,7 +13,11 @@ use kube::{Client, Config, client::ConfigExt};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::json;
 
-pub use self::role::{Access, account_manifest};
+use self::refused::keep;
+pub use self::{
+    refused::{Refusals, Refused},
+    role::{ACCOUNT_NAMESPACE, Access, account_manifest},
+};
 use crate::Secret;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -28,24 +33,6 @@ pub struct Allow {
     pub system_roots: bool,
     /// Plain HTTP to somewhere else than this machine.
     pub plain_http: bool,
-}
-
-/// Why credentials are not taken. Names the field and the way out, never a value that may be secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}; {remedy}")]
-pub struct Refused {
-    /// Where, as a path into the document.
-    pub field: String,
-    /// What is wrong there.
-    pub why: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-impl Refused {
-    fn new(field: impl Into<String>, why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Refused { field: field.into(), why: why.into(), remedy: remedy.into() }
-    }
 }
 
 /// Where a member is, whom to believe there, and who we are.
@@ -88,20 +75,27 @@ impl fmt::Debug for Credentials {
 impl Credentials {
     /// Reads one context of a kubeconfig (the current one unless named). Everything the file may ask of this machine beyond
     /// connecting is refused.
-    pub fn from_kubeconfig(text: &str, context: Option<&str>, allow: Allow) -> Result<Self, Refused> {
-        kubeconfig::read(text, context, allow)?.checked()
+    pub fn from_kubeconfig(text: &str, context: Option<&str>, allow: Allow) -> Result<Self, Refusals> {
+        Ok(kubeconfig::read(text, context, allow)?.checked()?)
     }
 
     /// A service account's token and the authority (PEM) of the member's API server.
-    pub fn from_token(server: &str, authority: &str, token: &str, allow: Allow) -> Result<Self, Refused> {
-        let server = address("server", server, allow)?;
-        let trust = if authority.trim().is_empty() {
-            trust_without_authority("ca.crt", &server, allow)?
-        } else {
-            Trust::Authority(authority_of("ca.crt", authority.as_bytes())?)
+    pub fn from_token(server: &str, authority: &str, token: &str, allow: Allow) -> Result<Self, Refusals> {
+        let mut wrong = Vec::new();
+        let server = keep(address("server", server, allow), &mut wrong);
+        let trust = match (&server, authority.trim()) {
+            // Whether one is needed is for the address to say.
+            (None, "") => None,
+            (Some(server), "") => keep(trust_without_authority("ca.crt", server, allow), &mut wrong),
+            (_, pem) => keep(authority_of("ca.crt", pem.as_bytes()).map(Trust::Authority), &mut wrong),
         };
-        let identity = Identity::Token(token_of("token", token)?);
-        Credentials { server, trust, server_name: None, identity, namespace: None }.checked()
+        let identity = keep(token_of("token", token).map(Identity::Token), &mut wrong);
+        match (server, trust, identity, Refusals::of(wrong)) {
+            (Some(server), Some(trust), Some(identity), None) => {
+                Ok(Credentials { server, trust, server_name: None, identity, namespace: None }.checked()?)
+            }
+            (.., refusals) => Err(refusals.unwrap_or_else(|| unreadable().into())),
+        }
     }
 
     /// Where the member's API is.
@@ -220,6 +214,11 @@ impl Credentials {
         config.headers.push((header::USER_AGENT, HeaderValue::from_static(name)));
         config
     }
+}
+
+/// For what was not read although nothing is known to be wrong with it.
+fn unreadable() -> Refused {
+    Refused::new("(credentials)", "cannot be read", "look at the whole of it")
 }
 
 /// The address of an API server and nothing else.

@@ -2,6 +2,11 @@
 
 use std::fmt::Write;
 
+use super::Refused;
+
+/// Where the account is, if nobody says another place.
+pub const ACCOUNT_NAMESPACE: &str = "muster-system";
+
 /// What we are to be able to do on a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -42,6 +47,8 @@ const OPERATE: &[(&str, &str, &str)] = &[
         "create, update, patch, delete",
     ),
     ("apps", "deployments, statefulsets, daemonsets", "create, update, patch, delete"),
+    ("\"\"", "replicationcontrollers/scale", "get, update, patch"),
+    ("apps", "deployments/scale, statefulsets/scale, replicasets/scale", "get, update, patch"),
     ("batch", "jobs, cronjobs", "create, update, patch, delete"),
     ("autoscaling", "horizontalpodautoscalers", "create, update, patch, delete"),
     ("networking.k8s.io", "ingresses, networkpolicies", "create, update, patch, delete"),
@@ -50,15 +57,30 @@ const OPERATE: &[(&str, &str, &str)] = &[
     ("workload.dmall.com", "advdeployments, advdeployments/status", "create, update, patch, delete"),
 ];
 
-/// The manifest for `kubectl apply -f -` on the member: an account, its role, the binding, and a token that stays.
-pub fn account_manifest(access: Access) -> String {
-    let (name, namespace) = ("muster", "muster-system");
+/// The manifest for `kubectl apply -f -` on the member: an account in a namespace, its role, the binding, and a token that stays.
+pub fn account_manifest(access: Access, namespace: &str) -> Result<String, Refused> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_name = (1..=63).contains(&namespace.len())
+        && namespace.chars().all(|c| plain(c) || c == '-')
+        && namespace.starts_with(plain)
+        && namespace.ends_with(plain);
+    if !is_name {
+        let remedy = "give at most 63 lower-case letters, digits and dashes, with a letter or digit at both ends";
+        return Err(Refused::new("namespace", "is no name of a namespace", remedy));
+    }
+    let name = "muster";
+    // Of the cluster's own objects there is one for each account: two fleets may share a cluster.
+    let role = if namespace == ACCOUNT_NAMESPACE { name.to_owned() } else { format!("{name}-{namespace}") };
     let mut text = format!(
-        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n---\n\
+        "# Apply this on the cluster (kubectl apply -f -), take the token and the authority, and import it with them:\n\
+         #   kubectl -n {namespace} get secret {name}-token -o jsonpath='{{.data.token}}' | base64 -d > token\n\
+         #   kubectl -n {namespace} get secret {name}-token -o jsonpath='{{.data.ca\\.crt}}' | base64 -d > ca.crt\n\
+         #   muster cluster import NAME --server-url URL --ca ca.crt --service-account-token token\n\
+         apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n---\n\
          apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {name}, namespace: {namespace}}}\n---\n\
          apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata:\n  name: {name}-token\n  namespace: {namespace}\n  \
          annotations: {{kubernetes.io/service-account.name: {name}}}\n---\n\
-         apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\nrules:\n"
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {role}}}\nrules:\n"
     );
     let more: &[_] = if access == Access::Operate { OPERATE } else { &[] };
     for (group, resources, verbs) in READ.iter().chain(more) {
@@ -67,11 +89,11 @@ pub fn account_manifest(access: Access) -> String {
     }
     let _ = write!(
         text,
-        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\n\
-         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\n\
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {role}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {role}}}\n\
          subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]\n"
     );
-    text
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -81,7 +103,8 @@ mod tests {
     use super::*;
 
     fn documents(access: Access) -> Vec<Value> {
-        account_manifest(access).split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+        let text = account_manifest(access, ACCOUNT_NAMESPACE).unwrap();
+        text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
     }
 
     #[test]
@@ -96,7 +119,7 @@ mod tests {
     fn nobody_gets_everything_and_a_reader_changes_nothing_and_sees_no_secret() {
         // MAE-7
         for access in [Access::Read, Access::Operate] {
-            let text = account_manifest(access);
+            let text = account_manifest(access, ACCOUNT_NAMESPACE).unwrap();
             assert!(!text.contains('*') && !text.contains("cluster-admin") && !text.contains("impersonate"), "{text}");
         }
         let role = &documents(Access::Read)[3];
@@ -104,6 +127,17 @@ mod tests {
             let verbs: Vec<&str> = rule["verbs"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             assert!(verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb)), "{rule}");
             assert!(!rule["resources"].as_array().unwrap().iter().any(|resource| resource == "secrets"), "{rule}");
+        }
+    }
+
+    #[test]
+    fn the_account_of_another_namespace_has_a_role_of_its_own() {
+        // MAE-7
+        let text = account_manifest(Access::Read, "ops").unwrap();
+        assert!(text.contains("namespace: ops") && !text.contains(ACCOUNT_NAMESPACE), "{text}");
+        assert!(text.contains("kind: ClusterRole, name: muster-ops"), "{text}");
+        for bad in ["", "a}", "a\nb", "Ops", "-a", "a.b", &"x".repeat(64)] {
+            assert_eq!(account_manifest(Access::Read, bad).unwrap_err().field, "namespace", "{bad}");
         }
     }
 }

@@ -138,6 +138,11 @@ impl Catalog {
         Ok(kinds)
     }
 
+    /// What was last heard of a kind, however long ago, without asking.
+    pub(crate) fn last_heard(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.known()?.kinds.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+    }
+
     fn known(&self) -> Option<Snapshot> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -36,6 +36,8 @@ const STALL: Duration = Duration::from_secs(30);
 const V5: &str = "v5.channel.k8s.io";
 const V4: &str = "v4.channel.k8s.io";
 const MOST_WORDS: usize = 256;
+/// The reason of a command without an exit code.
+pub(super) const COMMAND_FAILED: &str = "CommandFailed";
 const LONGEST_COMMAND: usize = 64 << 10;
 
 /// What to run, and where.
@@ -195,8 +197,9 @@ fn answered(headers: &http::HeaderMap, key: &str) -> Result<bool, &'static str> 
 #[derive(Debug)]
 pub(super) struct Gone;
 
-/// With which code a command ended, or why it did not run.
-pub(super) fn exit_code(status: &[u8]) -> Result<i32, Problem> {
+/// With which code a command ended. A member that gives none has failed itself: whether the command ran is known only if it has
+/// `spoken`.
+pub(super) fn exit_code(status: &[u8], spoken: bool) -> Result<i32, Problem> {
     let status: Value = serde_json::from_slice(status).unwrap_or_default();
     if status["status"] == "Success" {
         return Ok(0);
@@ -206,8 +209,12 @@ pub(super) fn exit_code(status: &[u8]) -> Result<i32, Problem> {
     match code.and_then(|code| code.parse().ok()) {
         Some(code) => Ok(code),
         None => {
-            let why = status["message"].as_str().unwrap_or("the cluster gave no reason");
-            Err(Problem::new(422, "CommandFailed", format!("the command did not run: {why}")))
+            let why = status["message"].as_str().unwrap_or("it gave no reason");
+            let (code, what) = match spoken {
+                true => (502, "the command ran, but the cluster lost it before its end and knows no exit code"),
+                false => (422, "the cluster could not run the command, or lost it, and knows no exit code"),
+            };
+            Err(Problem::new(code, COMMAND_FAILED, format!("{what}: {why}")))
         }
     }
 }
@@ -235,11 +242,21 @@ mod tests {
 
     #[test]
     fn the_end_of_a_command_is_its_code_or_a_reason() {
-        assert_eq!(exit_code(br#"{"status":"Success"}"#).unwrap(), 0);
+        assert_eq!(exit_code(br#"{"status":"Success"}"#, false).unwrap(), 0);
         let failed = br#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
-        assert_eq!(exit_code(failed).unwrap(), 3);
-        let never = br#"{"status":"Failure","reason":"InternalError","message":"no such file"}"#;
-        assert!(exit_code(never).unwrap_err().message.contains("no such file"));
-        assert!(exit_code(b"garbage").is_err());
+        assert_eq!(exit_code(failed, true).unwrap(), 3);
+        assert!(exit_code(b"garbage", false).is_err());
+    }
+
+    #[test]
+    fn a_member_that_failed_itself_is_not_said_to_have_run_nothing() {
+        // SYM-13
+        let status = br#"{"status":"Failure","reason":"InternalError","message":"the runtime is gone"}"#;
+        let silent = exit_code(status, false).unwrap_err();
+        assert_eq!((silent.code, silent.reason.as_str()), (422, COMMAND_FAILED));
+        assert!(silent.message.contains("or lost it") && silent.message.ends_with("the runtime is gone"), "{silent}");
+        let spoken = exit_code(status, true).unwrap_err();
+        assert_eq!((spoken.code, spoken.reason.as_str()), (502, COMMAND_FAILED));
+        assert!(spoken.message.starts_with("the command ran"), "{spoken}");
     }
 }

@@ -21,6 +21,8 @@ use crate::ws::{Message, Socket};
 
 /// Of each kind of output only so much is kept.
 const MOST_OUTPUT: usize = 1 << 20;
+/// Of the output of a command that was lost so much is told.
+const LAST_WORDS: usize = 16 << 10;
 const RUN_FOR: u64 = 20;
 const LONGEST_RUN: u64 = 25;
 /// A terminal in which nothing happens for so long is over.
@@ -160,7 +162,15 @@ pub(super) async fn run(
                 }
             }
             Some(Said::Ended(status)) => {
-                ran.code = exit_code(&status)?;
+                let spoken = !ran.out.is_empty() || !ran.err.is_empty();
+                ran.code = exit_code(&status, spoken).map_err(|problem| {
+                    // What it said until then is all there is of it.
+                    let end = |bytes: &[u8]| {
+                        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]).into_owned()
+                    };
+                    let problem = problem.with("cluster", &**reached.name());
+                    problem.with("stdout", end(&ran.out)).with("stderr", end(&ran.err))
+                })?;
                 return Ok(ran);
             }
             None => {

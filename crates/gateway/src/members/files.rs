@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Members;
-use super::channel::{Channel, Command, STDOUT, Said, exit_code};
+use super::channel::{COMMAND_FAILED, Channel, Command, STDOUT, Said, exit_code};
 use super::exec::{Ran, run};
 use super::listing::Parameters;
 use super::logs::{kept, text};
@@ -104,7 +104,7 @@ async fn first(channel: &mut Channel, patience: Duration) -> Result<Option<Bytes
                 Some(Said::Frame(frame)) if frame[0] == STDOUT => return Ok(Some(frame.slice(1..))),
                 Some(Said::Frame(frame)) => complaint.extend_from_slice(&frame[1..frame.len().min(500)]),
                 Some(Said::Ended(status)) => {
-                    return match exit_code(&status)? {
+                    return match exit_code(&status, !complaint.is_empty())? {
                         0 => Ok(Some(Bytes::new())),
                         _ => Err(Problem::not_found(format!("the file cannot be read: {}", one_line(&complaint)))),
                     };
@@ -167,7 +167,7 @@ async fn files(
                 }
                 said = one_line(&err);
             }
-            Err(problem) if problem.reason == "CommandFailed" => failed = Some(problem),
+            Err(problem) if problem.reason == COMMAND_FAILED => failed = Some(problem),
             Err(problem) => return Err(problem),
         }
     }

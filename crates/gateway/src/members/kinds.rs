@@ -104,6 +104,16 @@ impl Members {
         }
     }
 
+    /// A kind of a member that cannot be asked: as it last said, else as every cluster has it.
+    pub(super) fn kind_once_on(&self, member: &str, asked: &Kind) -> Option<Arc<Kind>> {
+        let member = self.reaching.fleet.member(member)?;
+        let heard = self.catalogs.of(&member).last_heard(&asked.group, &asked.version, &asked.plural);
+        heard.or_else(|| {
+            let (everywhere, _) = super::zcloud::inside(&asked.plural).ok()?;
+            (everywhere.group == asked.group && everywhere.version == asked.version).then_some(everywhere)
+        })
+    }
+
     /// `GET …/kinds`: of one cluster, of the meta API, or of all clusters together.
     pub(super) async fn kinds(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
         let parameters = Parameters::only(query, &["cluster"], &[])?;

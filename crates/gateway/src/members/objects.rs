@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Method;
-use jiff::Timestamp;
+use http::header::{HeaderName, HeaderValue};
+use jiff::{SignedDuration, Timestamp};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -31,6 +32,8 @@ use crate::visit::{Answered, bytes, json as json_answer};
 pub(super) const META: &str = "meta";
 /// Whose fields they are that are applied here.
 const MANAGER: &str = "muster-console";
+/// Since when an object of a member that is away is not known to be so.
+const STALE: HeaderName = HeaderName::from_static("x-muster-stale");
 const TRIES: usize = 5;
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
@@ -54,7 +57,7 @@ impl<V: Verb> Spot<V> {
                     true => None,
                     false => Some(serde_json::from_slice(&ask.body).unwrap_or_default()),
                 };
-                let call = Call { method: ask.method, url, media: ask.media, body };
+                let call = Call::sending(ask.method, url, ask.media, body);
                 proof.send(call).await.map(|reply| reply.body)
             }
         }
@@ -190,14 +193,49 @@ impl Members {
             }
             None => vec![],
         };
+        let (named, body, stale) = match self.read_object(caller, places).await {
+            Ok((named, body)) => (named, body, None),
+            Err(problem) if is_away(&problem) => match self.remembered(caller, places).await? {
+                Some((named, body, since)) => (named, body, Some(since)),
+                None => return Err(problem),
+            },
+            Err(problem) => return Err(problem),
+        };
+        let shown = match raw {
+            true => whole(&body)?.to_string().into_bytes(),
+            false => render(&flat(&body, &named)?, &fields),
+        };
+        let Some(since) = stale else { return Ok(bytes(200, "application/json", shown)) };
+        marked_stale(shown, raw, named.cluster, &since.to_string())
+    }
+
+    async fn read_object<'a>(&self, caller: &Caller, places: &'a Places) -> Result<(Named<'a>, Bytes), Problem> {
         let named = self.named(caller, places).await?;
         let spot: Spot<Get> = self.spot(caller, &named, "").await?;
         let body = spot.send(&named.kind, Ask::get(named.object)).await?;
-        if raw {
-            return Ok(json_answer(200, &whole(&body)?));
-        }
-        let row = flat(&body, &named)?;
-        Ok(bytes(200, "application/json", render(&row, &fields)))
+        Ok((named, body))
+    }
+
+    /// The object of a member that cannot be asked, as it was when the member was last heard. The right to it is asked as ever.
+    async fn remembered<'a>(
+        &self,
+        caller: &Caller,
+        places: &'a Places,
+    ) -> Result<Option<(Named<'a>, Bytes, Timestamp)>, Problem> {
+        let (cluster, asked) = (places.get("name"), named(places));
+        let (namespace, object) = (places.find("namespace"), places.get("object"));
+        let what = What::within(&asked, namespace);
+        let reach: Reach<Get> = self.reaching.reach(caller, what, &Scope::One(cluster.to_owned())).await?;
+        let Some(kind) = self.kind_once_on(cluster, &asked) else { return Ok(None) };
+        let Some((found, since)) = reach.one()?.remembered(object) else { return Ok(None) };
+        // In memory it is without what all of its kind have in common.
+        let mut whole: Value = serde_json::from_slice(&found.json()).map_err(|_| unreadable())?;
+        whole["apiVersion"] = kind.api_version().into();
+        whole["kind"] = kind.kind.clone().into();
+        let ago = since.map(|since| since.elapsed()).unwrap_or_default();
+        let since = Timestamp::now() - SignedDuration::try_from(ago).unwrap_or_default();
+        let named = Named { cluster, kind, namespace, object };
+        Ok(Some((named, whole.to_string().into_bytes().into(), since)))
     }
 
     /// `PUT …/{object}`: server-side apply of a whole object.
@@ -316,6 +354,28 @@ impl Members {
         let (cluster, kind, object) = (named.cluster, &named.kind.kind, named.object);
         tracing::info!(user, what, cluster, %kind, namespace = named.namespace, object, "changed an object");
     }
+}
+
+/// Whether a problem is that the member cannot be asked now.
+fn is_away(problem: &Problem) -> bool {
+    matches!(problem.reason.as_str(), "ClusterUnreachable" | "ClusterConnecting" | "ClusterSlow")
+}
+
+/// Says of an object since when it is not known to be so, as lists say it. One that is shown as it is stays as it is: there only the
+/// header says it.
+fn marked_stale(shown: Vec<u8>, raw: bool, cluster: &str, since: &str) -> Answered {
+    let shown = match raw {
+        true => shown,
+        false => {
+            let mut row: Value = serde_json::from_slice(&shown).map_err(|_| unreadable())?;
+            row["stale"] = json!([{"cluster": cluster, "since": since}]);
+            row.to_string().into_bytes()
+        }
+    };
+    let mut answer = bytes(200, "application/json", shown);
+    let since = HeaderValue::from_str(since).map_err(|_| unreadable())?;
+    answer.headers_mut().insert(STALE, since);
+    Ok(answer)
 }
 
 fn unreadable() -> Problem {

@@ -196,7 +196,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("Kind", "group version plural kind namespaced:boolean verbs:[]string shortNames:[]string"),
     (
         "Row",
-        "id cluster name namespace? created:time resourceVersion labels:words annotations:words owner? phase? phaseMessage? spec?:any status?:any",
+        "id cluster name namespace? created:time resourceVersion labels:words annotations:words owner? phase? phaseMessage? spec?:any status?:any stale?:[]Stale",
     ),
     ("Object", "apiVersion kind metadata:object spec?:any status?:any"),
     ("Deleted", "cluster? namespace? name deleted:boolean"),

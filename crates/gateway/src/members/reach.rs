@@ -13,8 +13,9 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
+use tokio::time::Instant;
 
-use crate::access::{Gatekeeper, List, OnMember, Target, Verb, refusal};
+use crate::access::{Gatekeeper, Get, List, OnMember, Target, Verb, refusal};
 use crate::apiext::catalog::Kind;
 use crate::caller::Caller;
 use crate::problem::Problem;
@@ -244,6 +245,20 @@ impl Reached<'_, List> {
         let response = self.pass(Request::get(url).body(Body::empty()).map_err(wrong)?).await?;
         let body = response.into_body().collect().await;
         body.map(|body| body.to_bytes()).map_err(|_| Problem::new(502, "ClusterFailed", "the answer broke off"))
+    }
+}
+
+impl Reached<'_, Get> {
+    /// An object of the proof as it was when the member was last heard, for a member that cannot be asked; and since when it is
+    /// not kept up to date. Secrets are in memory without their values, which is not what was asked for.
+    pub(super) fn remembered(&self, object: &str) -> Option<(fleet::Bytes, Option<Instant>)> {
+        let subject = &self.reach.subject;
+        if subject.group.is_empty() && subject.plural == "secrets" {
+            return None;
+        }
+        let cache = self.member.caches().followed(subject)?;
+        let found = cache.get(&fleet::Key::new(self.reach.namespace(), object)).ok()??;
+        Some((found, cache.stale_since()))
     }
 }
 

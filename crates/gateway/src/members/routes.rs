@@ -69,7 +69,10 @@ const DELETE: &[Parameter] =
     &[("propagation", "string", "What happens to what the object owns: background (default), foreground or orphan.")];
 const ONLY_READY: &[Parameter] = &[("onlyready", "boolean", "Only clusters that are ready: Running or Unreachable.")];
 const ACTION: &[Parameter] = &[("action", "string", "What to do.")];
-const ACCESS: &[Parameter] = &[("access", "string", "read (default) or operate.")];
+const ACCESS: &[Parameter] = &[
+    ("access", "string", "read (default) or operate."),
+    ("namespace", "string", "Where the account is (muster-system)."),
+];
 const NAMESPACE: &[Parameter] = &[("namespace", "string", "Only in this namespace.")];
 const SEARCH: &[Parameter] = &[("q", "string", "A part of a name.")];
 

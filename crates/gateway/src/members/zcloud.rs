@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fleet::{Allow, Credentials, Origin, Refused, State, member_secret};
+use fleet::{Allow, Credentials, Origin, Refusals, Refused, State, member_secret};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ impl Members {
         let allow = allowed(&import.allow)?;
         let credentials = match credentials(&import, allow) {
             Ok(credentials) => credentials,
-            Err(refused) => return refused_import(&import, &refused),
+            Err(refusals) => return refused_import(&import, &refusals),
         };
         let exists = self.reaching.fleet.member(&import.name).is_some();
         let mut shown = json!({"name": import.name, "server": credentials.server().to_string(), "user": credentials.identity(),
@@ -226,7 +226,7 @@ impl Members {
 }
 
 /// What zcloud shows of a cluster.
-fn inside(plural: &str) -> Result<(Arc<Kind>, View), Problem> {
+pub(super) fn inside(plural: &str) -> Result<(Arc<Kind>, View), Problem> {
     let flat = |kind: &Arc<Kind>| View::Flat(kind.clone());
     let view = match plural {
         "pods" => View::Pods,
@@ -280,29 +280,35 @@ fn allowed(words: &[String]) -> Result<Allow, Problem> {
     Ok(allow)
 }
 
-fn credentials(import: &Import, allow: Allow) -> Result<Credentials, Refused> {
+fn credentials(import: &Import, allow: Allow) -> Result<Credentials, Refusals> {
     match (&import.kubeconfig, &import.server) {
         (Some(kubeconfig), None) => Credentials::from_kubeconfig(kubeconfig, import.context.as_deref(), allow),
         (None, Some(server)) => {
             let ca = import.ca.as_deref().unwrap_or_default();
             Credentials::from_token(server, ca, import.token.as_deref().unwrap_or_default(), allow)
         }
-        _ => Err(Refused {
+        _ => Err(Refusals::from(Refused {
             field: "kubeconfig".to_owned(),
             why: "there must be either a kubeconfig, or a server with ca and token".to_owned(),
             remedy: "give one of them".to_owned(),
-        }),
+        })),
     }
 }
 
 /// What is refused of an import, and why: an answer when it was only asked, a refusal otherwise.
-fn refused_import(import: &Import, refused: &Refused) -> Answered {
-    let shown = json!([{"field": refused.field, "why": refused.why, "remedy": refused.remedy}]);
+fn refused_import(import: &Import, refusals: &Refusals) -> Answered {
+    let one = |refused: &Refused| json!({"field": refused.field, "why": refused.why, "remedy": refused.remedy});
+    let shown: Vec<Value> = refusals.iter().map(one).collect();
     if import.dry_run {
         let answer = json!({"name": import.name, "labels": import.labels, "allow": import.allow, "dryRun": true, "refused": shown});
         return Ok(json_answer(200, &answer));
     }
-    Err(Problem::new(422, "Refused", refused.to_string()).with("refused", shown).with("field", refused.field.as_str()))
+    let message = match shown.len() {
+        1 => refusals.to_string(),
+        count => format!("{count} things in it are refused; details.refused names them and what to do"),
+    };
+    let problem = Problem::new(422, "Refused", message).with("refused", shown);
+    Err(problem.with("field", refusals.first().field.as_str()))
 }
 
 #[cfg(test)]
@@ -332,7 +338,7 @@ mod tests {
                     contexts: [{name: x, context: {cluster: c, user: u}}]}";
         let asked = import(json!({"name": "prod", "kubeconfig": exec, "dryRun": true}));
         let refused = credentials(&asked, Allow::default()).unwrap_err();
-        assert_eq!(refused.field, "users[0].user.exec");
+        assert_eq!(refused.first().field, "users[0].user.exec");
         assert_eq!(refused_import(&asked, &refused).unwrap().status(), 200);
         let real = Import { dry_run: false, ..asked };
         let problem = refused_import(&real, &refused).unwrap_err();
@@ -340,10 +346,22 @@ mod tests {
     }
 
     #[test]
+    fn everything_that_is_refused_is_told_at_once() {
+        // B-13, SC-10
+        let asked = import(json!({"name": "prod", "server": "http://far.example", "ca": "x", "token": "a b\nc"}));
+        let refusals = credentials(&asked, Allow::default()).unwrap_err();
+        let problem = refused_import(&asked, &refusals).unwrap_err();
+        let fields: Vec<&Value> =
+            problem.details["refused"].as_array().unwrap().iter().map(|one| &one["field"]).collect();
+        assert_eq!(fields, ["server", "ca.crt", "token"]);
+        assert!(problem.message.starts_with("3 things"), "{}", problem.message);
+    }
+
+    #[test]
     fn a_token_needs_an_authority_and_allow_knows_three_words() {
         // MAE-7
         let token = import(json!({"name": "prod", "server": "https://h:6443", "token": "t"}));
-        assert_eq!(credentials(&token, Allow::default()).unwrap_err().field, "ca.crt");
+        assert_eq!(credentials(&token, Allow::default()).unwrap_err().first().field, "ca.crt");
         assert!(
             credentials(
                 &import(json!({"name": "prod", "server": "http://127.0.0.1:1", "token": "t"})),
@@ -351,7 +369,8 @@ mod tests {
             )
             .is_ok()
         );
-        assert_eq!(credentials(&import(json!({"name": "prod"})), Allow::default()).unwrap_err().field, "kubeconfig");
+        let nothing = credentials(&import(json!({"name": "prod"})), Allow::default()).unwrap_err();
+        assert_eq!(nothing.first().field, "kubeconfig");
         assert!(allowed(&["insecure".to_owned(), "plain-http".to_owned()]).unwrap().insecure);
         assert_eq!(allowed(&["everything".to_owned()]).unwrap_err().code, 400);
         assert!(serde_json::from_value::<Import>(json!({"name": "x", "insecure": true})).is_err());

@@ -6,19 +6,19 @@ use http::header::{COOKIE, HeaderValue};
 use super::table::LONGEST;
 use super::token::Token;
 
-fn name(tls: bool) -> &'static str {
-    if tls { "__Host-muster_session" } else { "muster_session" }
+fn name(sealed: bool) -> &'static str {
+    if sealed { "__Host-muster_session" } else { "muster_session" }
 }
 
 /// Its value. Two of the same name mean that somebody else has set one: then none counts.
-pub(crate) fn find(headers: &HeaderMap, tls: bool) -> Option<&str> {
+pub(crate) fn find(headers: &HeaderMap, sealed: bool) -> Option<&str> {
     let mut found = headers
         .get_all(COOKIE)
         .into_iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(key, _)| *key == name(tls))
+        .filter(|(key, _)| *key == name(sealed))
         .map(|(_, value)| value);
     match (found.next(), found.next()) {
         (Some(value), None) if !value.is_empty() && value.len() <= 64 => Some(value),
@@ -26,22 +26,22 @@ pub(crate) fn find(headers: &HeaderMap, tls: bool) -> Option<&str> {
     }
 }
 
-fn cookie(value: &str, seconds: u64, tls: bool) -> Option<HeaderValue> {
-    let secure = if tls { "; Secure" } else { "" };
-    let text = format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(tls));
+fn cookie(value: &str, seconds: u64, sealed: bool) -> Option<HeaderValue> {
+    let secure = if sealed { "; Secure" } else { "" };
+    let text = format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(sealed));
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
 /// Sets it.
-pub(crate) fn set(token: &Token, tls: bool) -> Option<HeaderValue> {
-    cookie(token.reveal(), LONGEST.as_secs(), tls)
+pub(crate) fn set(token: &Token, sealed: bool) -> Option<HeaderValue> {
+    cookie(token.reveal(), LONGEST.as_secs(), sealed)
 }
 
 /// Takes it back.
-pub(crate) fn clear(tls: bool) -> Option<HeaderValue> {
-    cookie("", 0, tls)
+pub(crate) fn clear(sealed: bool) -> Option<HeaderValue> {
+    cookie("", 0, sealed)
 }
 
 #[cfg(test)]

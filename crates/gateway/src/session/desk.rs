@@ -20,7 +20,8 @@ pub(crate) struct Desk {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) limits: Limits,
-    pub(crate) tls: bool,
+    /// Whether cookies are for TLS alone.
+    pub(crate) sealed: bool,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +87,7 @@ impl Desk {
     }
 
     fn without_cookie(&self, mut response: Response<Body>) -> Response<Body> {
-        if let Some(cookie) = cookie::clear(self.tls) {
+        if let Some(cookie) = cookie::clear(self.sealed) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
         response

@@ -59,6 +59,8 @@ pub(crate) struct Policy {
     pub(crate) demo: bool,
     /// The password of `admin`, made when there is nobody yet.
     pub(crate) first: Option<Secret>,
+    /// Whether a proxy stands before us: then everybody may come from this machine's own address.
+    pub(crate) proxied: bool,
 }
 
 pub(crate) struct Sessions {
@@ -154,7 +156,7 @@ impl Sessions {
         method: &Method,
         headers: &HeaderMap,
     ) -> Result<Option<Arc<Session>>, Problem> {
-        let Some(token) = cookie::find(headers, entered.tls) else { return Ok(None) };
+        let Some(token) = cookie::find(headers, entered.sealed) else { return Ok(None) };
         if !entered.is_own() {
             let why = "a page of another origin or port may not call with the console's cookie";
             return Err(Problem::new(403, "CrossOrigin", why));
@@ -216,7 +218,9 @@ impl Sessions {
         }
         let body = body_of(&parts.headers, body, limits).await?;
         let (user, before) = match parts.uri.path().strip_prefix(ROOT) {
-            Some("/login") => (self.login(parse(&body)?, connection).await?, cookie::find(&parts.headers, entered.tls)),
+            Some("/login") => {
+                (self.login(parse(&body)?, connection).await?, cookie::find(&parts.headers, entered.sealed))
+            }
             _ => (self.first_user(parse(&body)?, connection).await?, None),
         };
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
@@ -231,7 +235,7 @@ impl Sessions {
         }
         tracing::info!(user = user.name(), address = %connection.address, "somebody logged in");
         let mut response = self.shown(&session);
-        if let Some(cookie) = cookie::set(&token, entered.tls) {
+        if let Some(cookie) = cookie::set(&token, entered.sealed) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
         Ok(response)
@@ -247,7 +251,7 @@ impl Sessions {
         }
         self.attempts.succeeded(connection.address, &user);
         let user = known.ok_or_else(wrong)?;
-        not_known_to_all(&user, connection.address)?;
+        not_known_to_all(&user, connection.address, self.policy.proxied)?;
         Ok(user)
     }
 
@@ -283,13 +287,20 @@ impl Sessions {
 }
 
 /// The demo's password opens the machine it was made on, and stays in the data directory when a later start listens to others.
-fn not_known_to_all(user: &User, address: IpAddr) -> Result<(), Problem> {
-    if user.must_change && !address.to_canonical().is_loopback() {
-        return Err(Problem::forbidden(
-            "everybody knows this password, so it works on the server's own machine only; log in there and change it",
-        ));
-    }
-    Ok(())
+/// Behind a proxy nobody can tell where somebody comes from.
+fn not_known_to_all(user: &User, address: IpAddr, proxied: bool) -> Result<(), Problem> {
+    let why = match (user.must_change, proxied) {
+        (false, _) => return Ok(()),
+        (true, true) => {
+            "everybody knows this password, so it does not work behind a proxy; start without --public-url, log in on the server's own \
+             machine and change it"
+        }
+        (true, false) if address.to_canonical().is_loopback() => return Ok(()),
+        (true, false) => {
+            "everybody knows this password, so it works on the server's own machine only; log in there and change it"
+        }
+    };
+    Err(Problem::forbidden(why))
 }
 
 /// The same for an unknown user and a wrong password.
@@ -316,6 +327,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -324,11 +336,13 @@ mod tests {
         let own = User::for_tests("admin", &[ADMINISTRATORS], 1);
         let mut demo = User::for_tests("admin", &[ADMINISTRATORS], 1);
         demo.must_change = true;
-        let code = |user: &User, from: IpAddr| not_known_to_all(user, from).err().map(|why| why.code);
+        let code = |user: &User, from: IpAddr| not_known_to_all(user, from, false).err().map(|why| why.code);
         for here in
             ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|text| text.parse().unwrap_or_else(|_| panic!("{text}")))
         {
             assert_eq!(code(&demo, here), None);
+            assert_eq!(not_known_to_all(&demo, here, true).unwrap_err().code, 403, "a proxy may be on this machine");
+            assert!(not_known_to_all(&own, here, true).is_ok());
         }
         let there = IpAddr::from([10, 0, 0, 7]);
         assert_eq!((code(&demo, there), code(&own, there)), (Some(403), None));

@@ -47,6 +47,15 @@ pub enum Cluster {
     },
     /// Make a cluster a member, by a kubeconfig or by a service account's token
     Import(Box<Import>),
+    /// Print the account a cluster needs for us, with no more rights than are used; for kubectl apply
+    Role {
+        /// See everything but secrets, and change nothing
+        #[arg(long)]
+        read_only: bool,
+        /// Where the account is, on that cluster
+        #[arg(short, long, default_value = fleet::ACCOUNT_NAMESPACE, value_name = "NAME")]
+        namespace: String,
+    },
     /// Write the kubeconfig of a member
     Kubeconfig {
         name: String,
@@ -82,14 +91,14 @@ pub struct Import {
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     pub context: Option<String>,
     /// Instead of a kubeconfig: the address of the cluster's API
-    #[arg(long, value_name = "URL", conflicts_with = "kubeconfig", requires = "member_token_file")]
+    #[arg(long, value_name = "URL", conflicts_with = "kubeconfig", requires = "service_account_token")]
     pub server_url: Option<String>,
     /// Authority of its certificate
     #[arg(long, value_name = "FILE", requires = "server_url")]
     pub ca: Option<PathBuf>,
     /// File with the token of a service account there, - for standard input
-    #[arg(long, value_name = "FILE", requires = "server_url")]
-    pub member_token_file: Option<PathBuf>,
+    #[arg(long, alias = "member-token-file", value_name = "FILE", requires = "server_url")]
+    pub service_account_token: Option<PathBuf>,
     /// Labels of the member; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
@@ -135,6 +144,7 @@ pub async fn run(command: Cluster) -> Result<(), Problem> {
             }
         }
         Cluster::Import(flags) => import(*flags).await,
+        Cluster::Role { read_only, namespace } => say(&role(read_only, &namespace)?),
         Cluster::Kubeconfig { name, file, force, server } => kubeconfig(&server, &name, file.as_deref(), force).await,
         Cluster::Delete { name, yes, server } => {
             let gateway = server.gateway()?;
@@ -228,7 +238,7 @@ async fn import(flags: Import) -> Result<(), Problem> {
         body["server"] = flags.server_url.as_deref().unwrap_or_default().into();
         let authority = flags.ca.as_deref().map(read).transpose()?;
         body["ca"] = authority.unwrap_or_default().into();
-        let token = flags.member_token_file.as_deref().map(read).transpose()?;
+        let token = flags.service_account_token.as_deref().map(read).transpose()?;
         body["token"] = token.unwrap_or_default().trim().into();
     }
     let gateway = flags.server.gateway()?;
@@ -247,9 +257,21 @@ async fn import(flags: Import) -> Result<(), Problem> {
     }
 }
 
+/// The manifest of the account; nobody needs to be asked for it.
+fn role(read_only: bool, namespace: &str) -> Result<String, Problem> {
+    let access = if read_only { fleet::Access::Read } else { fleet::Access::Operate };
+    fleet::account_manifest(access, namespace)
+        .map_err(|refused| Problem::new(Kind::Configuration, "--namespace cannot be used", refused))
+}
+
 /// What the gateway understood, for people.
 fn imported(name: &str, dry_run: bool, answer: &Value) -> String {
-    let done = if dry_run { "would be imported (dry run)" } else { "imported" };
+    let refused = answer["refused"].as_array().is_some_and(|refused| !refused.is_empty());
+    let done = match (dry_run, refused) {
+        (true, true) => "would be refused (dry run)",
+        (true, false) => "would be imported (dry run)",
+        (false, _) => "imported",
+    };
     let mut out = format!("cluster/{name} {done}\n");
     for (word, pointer) in [
         ("server", "/server"),
@@ -411,11 +433,21 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
     }
 
     #[test]
+    fn the_account_is_printed_with_more_or_fewer_rights() {
+        // MAE-7
+        let (reads, operates) = (role(true, "muster-system").unwrap(), role(false, "ops").unwrap());
+        assert!(!reads.contains("secrets,") && !reads.contains("patch"), "{reads}");
+        assert!(operates.contains("deployments/scale") && operates.contains("namespace: ops"), "{operates}");
+        assert_eq!(role(true, "a b").unwrap_err().code(), 3);
+    }
+
+    #[test]
     fn a_preview_names_what_is_refused() {
         let answer = json!({"server": "https://a", "user": "a token", "refused": [{"field": "users[0].user.exec", "why": "runs", "remedy": "use a token"}]});
         let text = imported("prod", true, &answer);
         assert!(
-            text.contains("(dry run)") && text.contains("refused    users[0].user.exec: runs; use a token"),
+            text.contains("would be refused (dry run)")
+                && text.contains("refused    users[0].user.exec: runs; use a token"),
             "{text}"
         );
     }

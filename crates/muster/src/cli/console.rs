@@ -25,5 +25,5 @@ pub fn run(flags: Where) -> Result<(), Problem> {
         let why = format!("no muster up left its address in {}", dir.root().display());
         Problem::new(Kind::NotFound, "there is no console", why).next("start one: muster up --demo")
     })?;
-    say(&format!("{}\n", door.setup.unwrap_or(door.server)))
+    say(&format!("{}\n", door.setup.or(door.console).unwrap_or(door.server)))
 }

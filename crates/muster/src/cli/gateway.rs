@@ -185,10 +185,19 @@ pub fn refusal(status: StatusCode, id: Option<&str>, body: &[u8]) -> Problem {
         }
         let _ = write!(why, "\n           {}: {}; {}", word("field"), word("why"), word("remedy"));
     }
+    for (word, said) in [("it printed", &value["details"]["stdout"]), ("it complained", &value["details"]["stderr"])] {
+        if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
+            let _ = write!(why, "\n           {word}: {}", readable(said, 1_000));
+        }
+    }
     if let Some(id) = id {
         let _ = write!(why, " (request {})", readable(id, 100));
     }
     let (kind, what, next) = match status.as_u16() {
+        // The server and the cluster answered; what they know of the command is that it has no exit code.
+        _ if value["reason"] == "CommandFailed" => {
+            (Kind::Failed, "nobody knows how the command ended", "look at the pod: muster events POD")
+        }
         401 => (
             Kind::Forbidden,
             "the server does not know you",
@@ -275,6 +284,7 @@ mod tests {
             token: "secret".into(),
             certificate_authority: None,
             setup: None,
+            console: None,
         };
         door.write(dir.path()).unwrap();
         for same in [None, Some("http://127.0.0.1:1"), Some("http://127.0.0.1:1/")] {
@@ -304,6 +314,14 @@ mod tests {
         for (status, code) in [(401, 5), (403, 5), (409, 7), (504, 4), (503, 8), (422, 1), (500, 1)] {
             assert_eq!(refusal(StatusCode::from_u16(status).unwrap(), None, b"").code(), code, "{status}");
         }
+        let lost = br#"{"reason":"CommandFailed","message":"the runtime is gone","details":{"stdout":"half\u001b[2J","stderr":""}}"#;
+        let problem = refusal(StatusCode::BAD_GATEWAY, None, lost);
+        assert_eq!(problem.code(), 1);
+        let text = problem.to_string();
+        assert!(
+            text.contains("nobody knows how") && text.contains("it printed: half") && !text.contains('\u{1b}'),
+            "{text}"
+        );
         let refused = br#"{"message":"refused","details":{"refused":[{"field":"users[0].user.exec","why":"runs a program","remedy":"use a token"}]}}"#;
         assert!(
             refusal(StatusCode::UNPROCESSABLE_ENTITY, None, refused)

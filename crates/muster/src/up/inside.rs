@@ -7,8 +7,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use apiserver::{Api, Body};
+use apiserver::{Api, Body, audit::OwnQuestion};
 use auth::{MASTERS, Peer, User};
+use gateway::RightsQuestion;
 use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client};
 use tower::Service;
@@ -32,6 +33,9 @@ impl Service<Request<client::Body>> for Inside {
     fn call(&mut self, request: Request<client::Body>) -> Self::Future {
         let mut request = runtime::trace::inject(request);
         request.extensions_mut().insert(self.peer.clone());
+        if request.extensions().get::<RightsQuestion>().is_some() {
+            request.extensions_mut().insert(OwnQuestion);
+        }
         let name = HeaderValue::from_static(concat!("muster/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().entry(header::USER_AGENT).or_insert(name);
         let api = self.api.clone();

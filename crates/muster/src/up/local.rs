@@ -35,6 +35,9 @@ pub struct Door {
     /// The link by which the first administrator is made, while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Where browsers find the console, if that is another address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<String>,
 }
 
 impl Door {
@@ -156,6 +159,7 @@ mod tests {
             token: "t".to_owned(),
             certificate_authority: None,
             setup: None,
+            console: None,
         };
         door.write(dir.path()).unwrap();
         let mode = fs::metadata(Door::path(dir.path())).unwrap().permissions().mode();

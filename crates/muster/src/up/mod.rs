@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::Args;
-use gateway::{Face, Limits, Listening, Options, ServeError, Tls};
+use gateway::{Face, Limits, Listening, Options, PublicUrl, ServeError, Tls};
 use pki::{Authority, Names};
 use runtime::{
     app::{App, AppError},
@@ -57,6 +57,9 @@ pub struct Up {
     /// Names by which browsers know it, beside addresses and localhost
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub host: Vec<String>,
+    /// Where browsers find it behind a proxy that speaks TLS, such as https://muster.example.com
+    #[arg(long, env = "MUSTER_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<PublicUrl>,
     /// Own certificate of the console instead of a generated one
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,
@@ -212,10 +215,15 @@ impl Started {
             }
             (Ok(_), Err(problem)) => return Err(problem),
         };
-        let url = reached(&face, flags.host.first().map(String::as_str));
+        let url = match &flags.public_url {
+            Some(public) => public.to_string(),
+            None => reached(&face, flags.host.first().map(String::as_str)),
+        };
         let setup = face.setup_link().map(|link| link.replacen(&face.url(), &url, 1));
         // The command line is on this machine, whatever others call it.
-        let door = Door { server: reached(&face, None), token, certificate_authority: authority, setup: setup.clone() };
+        let server = reached(&face, None);
+        let console = (url != server).then(|| url.clone());
+        let door = Door { server, token, certificate_authority: authority, setup: setup.clone(), console };
         door.write(dir.root())?;
         let hub = Task::start(|stop| app.run(stop));
         let face = Task::start(|stop| face.run(stop));
@@ -307,7 +315,8 @@ async fn keep_certificate(flags: &Up, dir: &DataDir) -> Problem {
 
 /// How the gateway listens, and the authority that the command line is to believe.
 fn options(flags: &Up, dir: &DataDir) -> Result<(Options, Option<String>), Problem> {
-    let mut options = Options { hosts: flags.host.clone(), ..Options::new(flags.bind) };
+    let mut options =
+        Options { hosts: flags.host.clone(), public: flags.public_url.clone(), ..Options::new(flags.bind) };
     if let (Some(certificate), Some(key)) = (&flags.tls_cert_file, &flags.tls_private_key_file) {
         options.tls = Some(Tls { certificate: certificate.clone(), key: key.clone(), client_ca: None });
         let pem = fs::read_to_string(certificate).ok();
@@ -319,10 +328,12 @@ fn options(flags: &Up, dir: &DataDir) -> Result<(Options, Option<String>), Probl
     let authority = Authority::open_or_create(&dir.pki())?;
     let mut names = Names::local();
     names.add(&flags.bind.ip().to_string());
-    for name in &flags.host {
-        if !names.add(name) {
+    // A proxy on another machine may ask for the name that browsers do.
+    let public = flags.public_url.iter().map(|url| url.host().to_owned());
+    for name in flags.host.iter().cloned().chain(public) {
+        if !names.add(&name) {
             let why = format!("{name:?} is neither an address nor a DNS name");
-            return Err(Problem::new(Kind::Configuration, "--host cannot be used", why));
+            return Err(Problem::new(Kind::Configuration, "--host or --public-url cannot be used", why));
         }
     }
     authority.server("console", &names)?;

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, io, pin::pin, sync::Weak, time::Duration};
 
-use futures_util::{AsyncBufRead, AsyncBufReadExt};
 use http::Request;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
@@ -12,7 +11,10 @@ use super::{
     Informer, Scope,
     wire::{self, Arrived, Event, Garbled, Version},
 };
-use crate::{Backoff, Metrics, Object};
+use crate::{
+    Backoff, Metrics, Object,
+    lines::{Line, read_line},
+};
 
 /// The server ends a watch after this long; we open the next one.
 const WATCH_FOR: Duration = Duration::from_secs(290);
@@ -204,12 +206,14 @@ impl<K: Object> Reader<K> {
         loop {
             line.clear();
             let patience = if stale.is_some() { INITIAL_SILENCE } else { SILENCE };
-            let Ok(read) = timeout(patience, read_line(&mut lines, &mut line)).await else {
+            let Ok(read) = timeout(patience, read_line(&mut lines, &mut line, wire::LONGEST_LINE)).await else {
                 self.streaming &= stale.is_none();
                 return Err(Trouble::Silent(patience));
             };
-            if !read? {
-                return Ok(Ok(()));
+            match read? {
+                Line::Whole => {}
+                Line::End => return Ok(Ok(())),
+                Line::TooLong => return Err(Trouble::Endless),
             }
             let event = wire::event::<K>(&line)?;
             // A single large object must not keep its room for ever.
@@ -312,27 +316,6 @@ impl<K: Object> Reader<K> {
         if let Some(super::Unread { key, version, why }) = unread {
             self.unreadable.inc();
             tracing::warn!(kind = self.kind, %key, %version, %why, "this object is not what its kind says; left out until it changes");
-        }
-    }
-}
-
-/// Reads up to the next newline. False at the end of the stream; a line cut off there is not a line.
-async fn read_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Result<bool, Trouble> {
-    loop {
-        let chunk = stream.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok(false);
-        }
-        let newline = memchr::memchr(b'\n', chunk);
-        let end = newline.unwrap_or(chunk.len());
-        line.extend_from_slice(&chunk[..end]);
-        let used = newline.map_or(end, |at| at + 1);
-        stream.consume_unpin(used);
-        if line.len() > wire::LONGEST_LINE {
-            return Err(Trouble::Endless);
-        }
-        if newline.is_some() && !line.is_empty() {
-            return Ok(true);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::structural::props::Props;
 pub(super) fn object_name(crd: Props<'_>, spec: Props<'_>, errors: &mut FieldErrors) {
     let own = crd.part("metadata").map(|metadata| metadata.text("name")).unwrap_or_default();
     let plural = spec.part("names").map(|names| names.text("plural")).unwrap_or_default();
-    if own != format!("{plural}.{}", spec.text("group")) {
+    if !own.is_empty() && own != format!("{plural}.{}", spec.text("group")) {
         let why = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", own, why));
     }

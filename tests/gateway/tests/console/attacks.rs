@@ -21,7 +21,8 @@ pub fn all() -> Vec<Case> {
     cases![attacks: a_strangers_page_cannot_write, hosts_that_are_not_meant, a_strangers_page_cannot_open_a_socket,
         a_socket_without_a_good_ticket_is_closed, a_session_id_is_never_the_one_that_was_brought, the_hash_is_not_the_password,
         guessing_is_slowed_and_tells_nothing, paths_that_try_to_be_another, headers_that_pose_as_somebody,
-        pages_run_only_what_is_ours, secrets_stay_secret, nonsense_is_refused_in_words, over_tls_the_cookie_is_locked]
+        pages_run_only_what_is_ours, secrets_stay_secret, nonsense_is_refused_in_words, over_tls_the_cookie_is_locked,
+        behind_a_proxy_the_public_address_counts]
 }
 
 const PASSWORD: &str = "correct horse battery";
@@ -394,4 +395,43 @@ async fn over_tls_the_cookie_is_locked(peer: &Peer) {
     // Without the prefix somebody else could have set it.
     browser.cookie = browser.cookie.replace("__Host-", "");
     assert_eq!(browser.call("GET", "/wapi/v1/session").over(connect().await).await.status, 401);
+}
+
+async fn behind_a_proxy_the_public_address_counts(peer: &Peer) {
+    // B-9, B-16
+    let public = "https://muster.example";
+    let options = || Options {
+        limits: generous(),
+        public: Some(public.parse().unwrap()),
+        ..Options::new(([127, 0, 0, 1], 0).into())
+    };
+    let face = Face::console_with(peer, options(), |face| face.first_admin(fleet::Secret::new(PASSWORD))).await;
+    let login = |host: &str, origin: &str| {
+        let call = Browser::new(&face).bare("POST", "/wapi/v1/login").header("host", host).header("origin", origin);
+        call.json(json!({"user": "admin", "password": PASSWORD})).send()
+    };
+    let answer = login("muster.example", public).await;
+    let cookie = answer.header("set-cookie").to_owned();
+    assert!(cookie.starts_with("__Host-muster_session=") && cookie.contains("; Secure"), "{cookie}");
+    let mut browser = Browser::new(&face);
+    browser.take(&answer);
+    let at = |method: &'static str, path: &str, host: &str| browser.bare(method, path).header("host", host);
+    assert_eq!(at("GET", "/wapi/v1/session", "muster.example").send().await.status, 200);
+    let logout = at("POST", "/wapi/v1/logout", "muster.example").header("x-muster-csrf", &browser.csrf);
+    refused(&logout.header("origin", "http://muster.example").send().await, 403);
+    // Nobody else's name, and the public one only as it is said: with TLS.
+    for host in ["evil.example", "muster.example.evil.example", "xmuster.example"] {
+        refused(&login(host, public).await, 421);
+        refused(&at("GET", "/", host).send().await, 421);
+    }
+    for origin in ["http://muster.example", "https://evil.example", "null"] {
+        refused(&login("muster.example", origin).await, 403);
+    }
+    let headers = [("host", "muster.example"), ("origin", public)];
+    assert!(Tab::open(face.address, "/wapi/v1/stream", &headers).await.is_ok());
+    let headers = [("host", "muster.example"), ("origin", "http://muster.example")];
+    assert_eq!(Tab::open(face.address, "/wapi/v1/stream", &headers).await.err(), Some(403));
+    // Everybody comes from the proxy's address: a password that everybody knows is not made, and one that was is no way in.
+    let demo = gateway::Face::new(options(), muster_tests_gateway::upstream(peer).await).console().demo_admin();
+    assert!(matches!(demo.bind().await, Err(gateway::ServeError::DemoInTheOpen(_))));
 }

@@ -5,7 +5,8 @@ mod rules;
 mod status;
 
 pub use rules::{
-    int_or_percent, name_warning, not_more_than_all, selects_template, template_mismatch, template_warnings_at,
+    int_or_percent, name_warning, named_warnings, not_more_than_all, selects_template, template_mismatch,
+    template_warnings_at,
 };
 
 use super::builtin::{PLAIN, Row};

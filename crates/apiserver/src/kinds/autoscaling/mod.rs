@@ -29,6 +29,11 @@ static AUTOSCALER_V1: Behaviour = Behaviour {
         defaults::apply("autoscaling/v1.HorizontalPodAutoscaler", &mut object.0);
         convert::default_v1(object);
     },
+    // What annotations say of it counts more than the fields.
+    authored: Some(|object| {
+        convert::to_v2(object);
+        convert::to_v1(object);
+    }),
     prepare_create: |_| {},
     prepare_update: |_, _| {},
     validate: |new| rules::validate(&as_stored(new)),

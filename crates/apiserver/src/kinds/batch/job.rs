@@ -119,6 +119,7 @@ pub fn validate_spec(spec: &At<'_>, errors: &mut FieldErrors) {
     spec.one_of("completionMode", &["NonIndexed", "Indexed"], errors);
     match spec.text("completionMode") {
         "Indexed" => indexed(spec, errors),
+        "" if spec.has("completionMode") => {}
         "" | "NonIndexed" => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"].into_iter().filter(|field| spec.has(field)) {
                 spec.invalid(field, "requires indexed completion mode", errors);

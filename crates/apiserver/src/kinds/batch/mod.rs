@@ -24,6 +24,7 @@ static JOB: Behaviour = Behaviour {
     columns: columns::JOB,
     cells: columns::job,
     default: |object| defaults::apply("batch/v1.Job", &mut object.0),
+    authored: Some(inherit_labels),
     prepare_create: job::generate_selector,
     prepare_update: |object, _| inherit_labels(object),
     prepare_part: |_, object, _| inherit_labels(object),

@@ -4,7 +4,7 @@ use crate::kinds::check::{At, IMMUTABLE, named};
 use crate::kinds::pod;
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
@@ -18,10 +18,16 @@ pub fn storage_class(object: &Object) -> FieldErrors {
         named("provisioner", &root.text("provisioner").to_lowercase(), name::qualified_name, &mut errors);
     }
     parameters(&root, &mut errors);
-    root.one_of("reclaimPolicy", &["Delete", "Retain"], &mut errors);
+    if !root.text("reclaimPolicy").is_empty() {
+        root.one_of("reclaimPolicy", &["Delete", "Retain"], &mut errors);
+    }
     root.one_of("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"], &mut errors);
+    let mut terms = HashSet::new();
     for term in root.items("allowedTopologies") {
         let mut keys = HashSet::new();
+        if !terms.insert(topology(&term)) || term.list("matchLabelExpressions").is_empty() {
+            errors.push(FieldError::duplicate(term.field("matchLabelExpressions"), ""));
+        }
         for requirement in term.items("matchLabelExpressions") {
             requirement.required("values", &mut errors);
             unique(&requirement, "values", &mut errors);
@@ -32,6 +38,15 @@ pub fn storage_class(object: &Object) -> FieldErrors {
         }
     }
     errors
+}
+
+/// What a term asks for, whatever the order of its words.
+fn topology(term: &At<'_>) -> BTreeMap<String, BTreeSet<String>> {
+    let of = |requirement: At<'_>| {
+        let values = requirement.texts("values").map(str::to_owned).collect();
+        (requirement.text("key").to_owned(), values)
+    };
+    term.items("matchLabelExpressions").map(of).collect()
 }
 
 pub fn storage_class_warnings(object: &Object) -> Vec<String> {

@@ -63,6 +63,26 @@ fn first(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
+/// What is odd about an accepted address.
+pub fn address_warning(field: &str, text: &str) -> Option<String> {
+    let read = address(text)?;
+    let mapped = match read {
+        IpAddr::V6(six) => six.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    let canonical = mapped.map_or(read, IpAddr::V4).to_string();
+    if canonical == text {
+        return None;
+    }
+    Some(if read.is_ipv4() || mapped.is_some() {
+        format!(
+            "{field}: non-standard IP address {text:?} will be considered invalid in a future Kubernetes release: use \"{canonical}\""
+        )
+    } else {
+        format!("{field}: IPv6 address {text:?} should be in RFC 5952 canonical format (\"{canonical}\")")
+    })
+}
+
 /// What is odd about an accepted range.
 pub fn warning(field: &str, text: &str) -> Option<String> {
     let cidr = Cidr::parse(text)?;
@@ -114,5 +134,14 @@ mod tests {
             "f: CIDR value \"10.1.2.3/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.1.2.3/32\"?)"
         );
         assert!(warning("f", "010.0.0.0/8").unwrap().contains("use \"10.0.0.0/8\""));
+    }
+
+    #[test]
+    fn an_address_is_best_written_in_its_one_spelling() {
+        assert_eq!(address_warning("f", "10.0.0.1"), None);
+        assert_eq!(address_warning("f", "fd00::1"), None);
+        assert!(address_warning("f", "010.0.0.1").unwrap().ends_with("use \"10.0.0.1\""));
+        assert!(address_warning("f", "::ffff:10.0.0.1").unwrap().ends_with("use \"10.0.0.1\""));
+        assert!(address_warning("f", "FD00:0::1").unwrap().ends_with("(\"fd00::1\")"));
     }
 }

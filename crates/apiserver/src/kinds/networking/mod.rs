@@ -1,6 +1,6 @@
 //! networking.k8s.io: Ingress, IngressClass, NetworkPolicy.
 
-mod cidr;
+pub mod cidr;
 mod columns;
 mod ingress;
 mod policy;

@@ -1,7 +1,9 @@
 //! The rules of containers, whichever list they stand in.
 
-use super::resources;
-use crate::kinds::check::{At, descending, named, no_backsteps, port_name};
+use super::env::{env, env_from};
+use super::mounts::{devices, mounts};
+use super::{profiles, resources, windows};
+use crate::kinds::check::{At, named, port_name};
 use meta::{FieldError, FieldErrors, name};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -153,247 +155,6 @@ fn host_ports(at: &At<'_>, taken: &mut HashSet<String>, errors: &mut FieldErrors
     }
 }
 
-fn env_name(value: &str) -> Vec<String> {
-    if !value.is_empty() && value.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
-        return Vec::new();
-    }
-    let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-    vec![why.to_owned()]
-}
-
-fn env(at: &At<'_>, errors: &mut FieldErrors) {
-    for variable in at.items("env") {
-        if variable.required("name", errors) {
-            variable.named("name", env_name, errors);
-        }
-        if let Some(from) = variable.child("valueFrom") {
-            value_from(&from, !variable.text("value").is_empty(), errors);
-        }
-    }
-}
-
-const ENV_FIELDS: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-];
-
-fn value_from(from: &At<'_>, has_value: bool, errors: &mut FieldErrors) {
-    let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
-    if let Some(reference) = from.child("fieldRef") {
-        field_reference(&reference, ENV_FIELDS, errors);
-    }
-    if let Some(reference) = from.child("resourceFieldRef") {
-        resource_reference(&reference, false, errors);
-    }
-    for reference in ["configMapKeyRef", "secretKeyRef"].into_iter().filter_map(|source| from.child(source)) {
-        named(&reference.field("name"), reference.text("name"), name::dns1123_subdomain, errors);
-        if reference.required("key", errors) {
-            reference.named("key", name::config_key, errors);
-        }
-    }
-    let why = match sources.iter().filter(|source| from.has(source)).count() {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
-        _ if has_value => "may not be specified when `value` is not empty",
-        1 => return,
-        _ => "may not have more than one field specified at a time",
-    };
-    errors.push(FieldError::invalid(from.path(), "", why));
-}
-
-/// A field of the pod itself.
-pub fn field_reference(at: &At<'_>, supported: &[&str], errors: &mut FieldErrors) {
-    if !at.required("fieldPath", errors) {
-        return;
-    }
-    let path = at.text("fieldPath");
-    if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
-        match map {
-            "metadata.annotations" => named(&at.path(), &key.to_lowercase(), name::qualified_name, errors),
-            "metadata.labels" => named(&at.path(), key, name::qualified_name, errors),
-            _ => unconvertible(at, path, errors),
-        }
-        return;
-    }
-    const KNOWN: &[&str] = &["metadata.annotations", "metadata.labels"];
-    if !ENV_FIELDS.contains(&path) && !KNOWN.contains(&path) {
-        unconvertible(at, path, errors);
-    } else if !supported.contains(&path) {
-        errors.push(FieldError::not_supported(at.field("fieldPath"), path, supported));
-    }
-}
-
-fn unconvertible(at: &At<'_>, path: &str, errors: &mut FieldErrors) {
-    let label = path.split_once("['").map_or(path, |(map, _)| map);
-    let why = match label == path {
-        true => format!("error converting fieldPath: field label not supported: {path}"),
-        false => format!("error converting fieldPath: field label does not support subscript: {path}"),
-    };
-    at.invalid("fieldPath", why, errors);
-}
-
-/// A resource of one of the pod's containers.
-pub fn resource_reference(at: &At<'_>, in_volume: bool, errors: &mut FieldErrors) {
-    const SUPPORTED: &[&str] = &[
-        "limits.cpu",
-        "limits.ephemeral-storage",
-        "limits.memory",
-        "requests.cpu",
-        "requests.ephemeral-storage",
-        "requests.memory",
-    ];
-    let resource = at.text("resource");
-    let huge = ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
-    if in_volume && at.text("containerName").is_empty() {
-        errors.push(FieldError::required(at.field("containerName"), ""));
-    } else if at.required("resource", errors) && !SUPPORTED.contains(&resource) && !huge {
-        errors.push(FieldError::not_supported(at.field("resource"), resource, SUPPORTED));
-    }
-    let divisor = at.text("divisor");
-    if matches!(divisor, "" | "0") {
-        return;
-    }
-    let of_cpu = resource.ends_with(".cpu");
-    let bytes = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-    let fits = if of_cpu { ["1m", "1"].contains(&divisor) } else { bytes.contains(&divisor) };
-    if !fits {
-        let what = match resource.rsplit_once('.').map_or("", |(_, what)| what) {
-            "cpu" => "values 1m and 1 are supported with the cpu resource",
-            "memory" => {
-                "values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the memory resource"
-            }
-            "ephemeral-storage" => {
-                "values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the local ephemeral storage resource"
-            }
-            _ if huge => {
-                "values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the hugepages resource"
-            }
-            _ => return,
-        };
-        errors.push(FieldError::invalid(at.field("divisor"), resource, format!("only divisor's {what}")));
-    }
-}
-
-fn env_from(at: &At<'_>, errors: &mut FieldErrors) {
-    for source in at.items("envFrom") {
-        source.named("prefix", env_name, errors);
-        let set = ["configMapRef", "secretRef"].into_iter().filter_map(|kind| source.child(kind));
-        let mut count = 0;
-        for reference in set {
-            count += 1;
-            if reference.required("name", errors) {
-                reference.named("name", name::dns1123_subdomain, errors);
-            }
-        }
-        if count != 1 {
-            let why = match count {
-                0 => "must specify one of: `configMapRef` or `secretRef`",
-                _ => "may not have more than one field specified at a time",
-            };
-            errors.push(FieldError::invalid(at.field("envFrom"), "", why));
-        }
-    }
-}
-
-fn mounts(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
-    let mut paths = HashSet::new();
-    let devices = |key: &'static str| -> HashSet<&str> { at.items("volumeDevices").map(|d| d.text(key)).collect() };
-    let (device_names, device_paths) = (devices("name"), devices("devicePath"));
-    let list = at.field("volumeMounts");
-    for mount in at.items("volumeMounts") {
-        let (name, path) = (mount.text("name"), mount.text("mountPath"));
-        mount.required("name", errors);
-        if !pod.volumes.contains_key(name) {
-            errors.push(FieldError::not_found(mount.field("name"), name));
-        }
-        mount.required("mountPath", errors);
-        if !paths.insert(path) {
-            errors.push(FieldError::invalid(mount.field("mountPath"), path, "must be unique"));
-        }
-        if device_names.contains(name) {
-            mount.invalid("name", "must not already exist in volumeDevices", errors);
-        }
-        if device_paths.contains(path) {
-            mount.invalid("mountPath", "must not already exist as a path in volumeDevices", errors);
-        }
-        for field in ["subPath", "subPathExpr"] {
-            if field == "subPathExpr" && mount.has("subPath") && mount.has(field) {
-                mount.invalid(field, "subPathExpr and subPath are mutually exclusive", errors);
-            }
-            descending(format!("{list}.{field}"), mount.text(field), errors);
-        }
-        let propagation = mount.text("mountPropagation");
-        if mount.has("mountPropagation") {
-            const MODES: &[&str] = &["Bidirectional", "HostToContainer", "None"];
-            let field = format!("{list}.mountPropagation");
-            if !MODES.contains(&propagation) {
-                errors.push(FieldError::not_supported(field.clone(), propagation, MODES));
-            }
-            if propagation == "Bidirectional" && !at.part("securityContext").flag("privileged") {
-                let why = "Bidirectional mount propagation is available only to privileged containers";
-                errors.push(FieldError::forbidden(field, why));
-            }
-        }
-        recursive_read_only(&mount, &format!("{list}.recursiveReadOnly"), errors);
-    }
-}
-
-fn recursive_read_only(mount: &At<'_>, field: &str, errors: &mut FieldErrors) {
-    match mount.text("recursiveReadOnly") {
-        "" | "Disabled" => {}
-        "Enabled" | "IfPossible" => {
-            if !mount.flag("readOnly") {
-                errors.push(FieldError::forbidden(field, "may only be specified when readOnly is true"));
-            }
-            if !matches!(mount.text("mountPropagation"), "" | "None") {
-                let why = "may only be specified when mountPropagation is None or not specified";
-                errors.push(FieldError::forbidden(field, why));
-            }
-        }
-        other => errors.push(FieldError::not_supported(field, other, &["Disabled", "Enabled", "IfPossible"])),
-    }
-}
-
-fn devices(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
-    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
-    let mounts = |key: &'static str| -> HashSet<&str> { at.items("volumeMounts").map(|m| m.text(key)).collect() };
-    let (mount_names, mount_paths) = (mounts("name"), mounts("mountPath"));
-    for device in at.items("volumeDevices") {
-        let (name, path) = (device.text("name"), device.text("devicePath"));
-        device.required("name", errors);
-        if !name.is_empty() && !names.insert(name) {
-            device.invalid("name", "must be unique", errors);
-        }
-        match pod.volumes.get(name) {
-            Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
-                let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                device.invalid("name", why, errors);
-            }
-            Some(_) => {}
-            None => errors.push(FieldError::not_found(device.field("name"), name)),
-        }
-        device.required("devicePath", errors);
-        if !paths.insert(path) {
-            device.invalid("devicePath", "must be unique", errors);
-        }
-        if no_backsteps(path).is_some() {
-            device.invalid("devicePath", "can not contain backsteps ('..')", errors);
-        }
-        if mount_names.contains(name) {
-            device.invalid("name", "must not already exist in volumeMounts", errors);
-        }
-        if mount_paths.contains(path) {
-            device.invalid("devicePath", "must not already exist as a path in volumeMounts", errors);
-        }
-    }
-}
-
 fn resize_policy(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
     let list = at.field("resizePolicy");
     let mut seen = HashSet::new();
@@ -508,7 +269,7 @@ fn security_context(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
     if pod.host_users && at.text("procMount") == "Unmasked" {
         at.invalid("procMount", "`hostUsers` must be false to use `Unmasked`", errors);
     }
-    seccomp(at, errors);
+    profiles::seccomp(at, errors);
     if at.value("allowPrivilegeEscalation") == &Value::Bool(false) {
         let whole = Value::Object(at.map.clone());
         if at.flag("privileged") {
@@ -520,28 +281,6 @@ fn security_context(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
             errors.push(FieldError::invalid(at.path(), whole, why));
         }
     }
-}
-
-/// The seccomp profile of a container or pod.
-pub fn seccomp(at: &At<'_>, errors: &mut FieldErrors) {
-    let Some(profile) = at.child("seccompProfile") else { return };
-    match profile.text("type") {
-        "Localhost" if !profile.has("localhostProfile") => {
-            let why = "must be set when seccomp type is Localhost";
-            errors.push(FieldError::required(profile.field("localhostProfile"), why));
-        }
-        "Localhost" => descending(profile.field("localhostProfile"), profile.text("localhostProfile"), errors),
-        kind => {
-            if kind.is_empty() {
-                errors.push(FieldError::required(profile.field("type"), "type is required when seccompProfile is set"));
-            } else {
-                profile.one_of("type", &["Localhost", "RuntimeDefault", "Unconfined"], errors);
-            }
-            if profile.has("localhostProfile") {
-                let whole = Value::Object(profile.map.clone());
-                let why = "can only be set when seccomp type is Localhost";
-                errors.push(FieldError::invalid(profile.field("localhostProfile"), whole, why));
-            }
-        }
-    }
+    windows::options(at, errors);
+    profiles::app_armor(at, errors);
 }

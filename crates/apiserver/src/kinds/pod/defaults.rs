@@ -23,6 +23,7 @@ pub fn default_pod(object: &mut Object) {
                 requests_from_limits(container);
             }
         }
+        super::totals::default(spec);
         set(spec, "enableServiceLinks", true);
         if spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default() {
             ["containers", "initContainers"].into_iter().for_each(|list| containers(spec, list).for_each(host_ports));

@@ -108,10 +108,18 @@ pub fn amount(field: &str, resource: &str, value: &Value, errors: &mut FieldErro
 
 /// ResourceRequirements of a container.
 pub fn requirements(at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
+    named_requirements(at, container_resource_name, claims, errors);
+}
+
+/// The rule of a resource's name: its field, the name.
+type NameRule = fn(&str, &str, &mut FieldErrors);
+
+/// The same of whatever may have the resources that `named` allows.
+pub fn named_requirements(at: &At<'_>, named: NameRule, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     for list in ["limits", "requests"] {
         for (resource, value) in at.entries(list) {
             let field = format!("{}[{resource}]", at.field(list));
-            container_resource_name(&field, resource, errors);
+            named(&field, resource, errors);
             amount(&field, resource, value, errors);
             if list == "requests" {
                 request_within_limit(at, resource, value, errors);
@@ -184,12 +192,15 @@ fn claim_names(at: &At<'_>, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     }
 }
 
-/// The class of service: guaranteed when every container limits what it asks for, best effort when nobody asks for anything.
+/// The class of service: guaranteed when every container limits what it asks for, best effort when nobody asks for anything. What is
+/// said of the pod as a whole decides alone.
 pub fn qos(spec: &At<'_>) -> &'static str {
     let mut guaranteed = true;
     let mut any = false;
-    for container in spec.items("containers").chain(spec.items("initContainers")) {
-        let resources = container.part("resources");
+    let containers: Vec<At<'_>> = spec.items("containers").chain(spec.items("initContainers")).collect();
+    let holders: &[At<'_>] = if spec.has("resources") { std::slice::from_ref(spec) } else { &containers };
+    for holder in holders {
+        let resources = holder.part("resources");
         let positive =
             |list: &str, resource: &str| nanos(resources.part(list).text(resource)).filter(|amount| *amount > 0);
         for resource in ["cpu", "memory"] {

@@ -1,7 +1,7 @@
 //! The rules of a PodSpec, in a pod or in a template.
 
 use super::container::{self, ID, Pod, is_id};
-use super::{scheduling, volume};
+use super::{annotations, containers_of, profiles, resources, scheduling, totals, volume, windows};
 use crate::kinds::check::{At, ip, named};
 use meta::{FieldError, FieldErrors, Object, name};
 use serde_json::{Map, Value};
@@ -12,6 +12,7 @@ pub fn validate(object: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let root = At::root("", &object.0);
     let spec = root.part("spec");
+    annotations::check(&root.part("metadata"), "metadata.annotations", &spec, &mut errors);
     pod_spec(&spec, object.name(), &mut errors);
     if spec.text("serviceAccountName").is_empty() {
         for volume in spec.items("volumes") {
@@ -40,7 +41,9 @@ pub fn validate_template(path: &str, template: &Map<String, Value>) -> FieldErro
         errors.extend(wrong.into_iter().map(|why| FieldError::invalid(at.field("annotations"), key, why)));
     }
     let spec = at.part("spec");
+    annotations::check(&metadata, &at.field("annotations"), &spec, &mut errors);
     pod_spec(&spec, "", &mut errors);
+    profiles::agree(&at, &mut errors);
     if spec.has("ephemeralContainers") {
         spec.forbidden("ephemeralContainers", "ephemeral containers not allowed in pod template", &mut errors);
     }
@@ -63,6 +66,7 @@ fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
     container::containers(spec, &pod, errors);
     container::init_containers(spec, &pod, errors);
     container::ephemeral_containers(spec, &pod, errors);
+    totals::check(spec, &claims, errors);
     host_network(spec, !pod_name.is_empty(), errors);
     spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"], errors);
     spec.one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
@@ -75,6 +79,7 @@ fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
     }
     scheduling_gates(spec, errors);
     scheduling::spreading(spec, errors);
+    windows::host_processes(spec, errors);
     host_users(spec, errors);
     spec.named("serviceAccountName", name::dns1123_subdomain, errors);
     spec.named("nodeName", name::dns1123_subdomain, errors);
@@ -93,7 +98,13 @@ fn pod_spec(spec: &At<'_>, pod_name: &str, errors: &mut FieldErrors) {
     spec.named("priorityClassName", name::dns1123_subdomain, errors);
     spec.named("runtimeClassName", name::dns1123_subdomain, errors);
     spec.one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"], errors);
-    spec.part("os").one_of("name", &["linux", "windows"], errors);
+    if let Some(Value::Object(overhead)) = spec.map.get("overhead") {
+        // Judged as if it were what a container is limited to, and told so.
+        let limits = Map::from_iter([("limits".to_owned(), Value::Object(overhead.clone()))]);
+        let path = spec.field("overhead");
+        resources::requirements(&At::root(&path, &limits), &BTreeSet::new(), errors);
+    }
+    windows::system(spec, errors);
 }
 
 fn resource_claims(spec: &At<'_>, errors: &mut FieldErrors) {
@@ -149,8 +160,12 @@ fn security_context(spec: &At<'_>, errors: &mut FieldErrors) {
     }
     sysctls(spec, &at, errors);
     at.one_of("fsGroupChangePolicy", &["Always", "OnRootMismatch"], errors);
-    container::seccomp(&at, errors);
+    profiles::seccomp(&at, errors);
+    windows::options(&at, errors);
+    profiles::app_armor(&at, errors);
     at.one_of("supplementalGroupsPolicy", &["Merge", "Strict"], errors);
+    // `MountOption` belongs to a feature that is off.
+    at.one_of("seLinuxChangePolicy", &["Recursive"], errors);
 }
 
 fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
@@ -172,9 +187,38 @@ fn sysctls(spec: &At<'_>, at: &At<'_>, errors: &mut FieldErrors) {
         } else if !first {
             errors.push(FieldError::duplicate(sysctl.field("name"), name));
         }
-        if spec.flag("hostNetwork") && name.starts_with("net.") {
-            sysctl.invalid("name", "may not be specified when 'hostNetwork' is true", errors);
+        match namespace_of(name) {
+            "net" if spec.flag("hostNetwork") => {
+                sysctl.invalid("name", "may not be specified when 'hostNetwork' is true", errors);
+            }
+            "ipc" if spec.flag("hostIPC") => {
+                sysctl.invalid("name", "may not be specified when 'hostIPC' is true", errors);
+            }
+            _ => {}
         }
+    }
+}
+
+/// What a kernel parameter belongs to, whichever way it is written.
+fn namespace_of(sysctl: &str) -> &'static str {
+    const IPC: &[&str] = &[
+        "kernel.msg",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.sem",
+        "kernel.shm",
+        "kernel.shm_rmid_forced",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+    ];
+    let slashed = sysctl.find(['.', '/']).is_some_and(|at| sysctl[at..].starts_with('/'));
+    let name = if slashed { sysctl.replace('/', ".") } else { sysctl.to_owned() };
+    match name.as_str() {
+        name if name.starts_with("net.") => "net",
+        name if IPC.contains(&name) || name.starts_with("fs.mqueue.") => "ipc",
+        _ => "",
     }
 }
 
@@ -246,6 +290,9 @@ fn host_users(spec: &At<'_>, errors: &mut FieldErrors) {
             if spec.flag(flag) {
                 spec.forbidden(told, "when `hostUsers` is false", errors);
             }
+        }
+        for container in containers_of(spec).filter(|container| !container.list("volumeDevices").is_empty()) {
+            container.forbidden("volumeDevices", "when `hostUsers` is false", errors);
         }
     }
 }

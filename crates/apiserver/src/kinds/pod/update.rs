@@ -1,9 +1,8 @@
 //! What becomes of a pod that exists: what may change, what a status may say, how long its deletion waits.
 
-use super::qos;
-use super::scheduling;
+use super::{annotations, gates, profiles, qos, scheduling, status};
 use crate::Inner;
-use crate::kinds::check::{At, ip, named};
+use crate::kinds::check::At;
 use crate::objects::Part;
 use meta::{FieldError, FieldErrors, GroupResource, Object, Status, name};
 use serde_json::{Map, Value, json};
@@ -60,6 +59,13 @@ pub fn prepare_create(pod: &mut Object) {
             "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
     }
     pod.0.insert("status".into(), status);
+    scheduling::follow_labels(pod);
+    profiles::adopt(pod);
+}
+
+/// What the author of a new pod is told of it as they wrote it.
+pub fn advice(pod: &Object, old: Option<&Object>) -> Vec<String> {
+    if old.is_some() { Vec::new() } else { profiles::advice(pod) }
 }
 
 /// The priority of a pod is that of its class; a pod that exists keeps its own.
@@ -158,6 +164,7 @@ pub fn validate_create(pod: &Object) -> FieldErrors {
     if spec.has("nodeName") && spec.has("schedulingGates") {
         spec.forbidden("nodeName", "cannot be set until all schedulingGates have been cleared", &mut errors);
     }
+    profiles::agree(&root, &mut errors);
     errors
 }
 
@@ -166,6 +173,7 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let (new_root, old_root) = (At::root("", &new.0), At::root("", &old.0));
     let (spec, was) = (new_root.part("spec"), old_root.part("spec"));
+    annotations::check_update(&new_root.part("metadata"), &old_root.part("metadata"), &mut errors);
     for list in ["containers", "initContainers"] {
         if spec.list(list).len() != was.list(list).len() {
             spec.forbidden(list, "pod updates may not add or remove containers", &mut errors);
@@ -173,6 +181,10 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         }
     }
     match (spec.int("activeDeadlineSeconds"), was.int("activeDeadlineSeconds")) {
+        (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
+            spec.invalid("activeDeadlineSeconds", "must be between 0 and 2147483647, inclusive", &mut errors);
+            return errors;
+        }
         (Some(new), Some(old)) if old < new => {
             spec.invalid("activeDeadlineSeconds", "must be less than or equal to previous value", &mut errors);
             return errors;
@@ -183,7 +195,7 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         _ => {}
     }
     only_added_tolerations(&spec, &was, &mut errors);
-    only_removed_gates(&spec, &was, &mut errors);
+    gates::only_removed(&spec, &was, &mut errors);
     let mut munged = spec.map.clone();
     for key in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         put(&mut munged, key, was.map.get(key));
@@ -199,13 +211,7 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
         put(&mut munged, "terminationGracePeriodSeconds", was.map.get("terminationGracePeriodSeconds"));
     }
     if was.has("schedulingGates") {
-        // A pod that waits for its gates may still be told where to run, more narrowly.
-        let kept = was.entries("nodeSelector").all(|(key, value)| spec.part("nodeSelector").value(key) == value);
-        if !kept {
-            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-            spec.invalid("nodeSelector", why, &mut errors);
-        }
-        put(&mut munged, "nodeSelector", was.map.get("nodeSelector"));
+        gates::narrower(&spec, &was, &mut munged, &mut errors);
     }
     if munged != *was.map {
         errors.push(FieldError::forbidden("spec", CHANGEABLE));
@@ -213,14 +219,14 @@ pub fn validate_update(new: &Object, old: &Object) -> FieldErrors {
     errors
 }
 
-fn put(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
+pub fn put(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     match value {
         Some(value) => map.insert(key.to_owned(), value.clone()),
         None => map.remove(key),
     };
 }
 
-fn list_mut<'a>(map: &'a mut Map<String, Value>, list: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+pub fn list_mut<'a>(map: &'a mut Map<String, Value>, list: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
     map.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
@@ -236,19 +242,10 @@ fn only_added_tolerations(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors)
     scheduling::tolerations(spec, errors);
 }
 
-fn only_removed_gates(spec: &At<'_>, was: &At<'_>, errors: &mut FieldErrors) {
-    let had: HashSet<&str> = was.items("schedulingGates").map(|gate| gate.text("name")).collect();
-    for gate in spec.items("schedulingGates").filter(|gate| !had.contains(gate.text("name"))) {
-        let why = "only deletion is allowed, but found new scheduling gate";
-        let why = format!("{why} '{}'", gate.text("name"));
-        errors.push(FieldError::forbidden(gate.field("name"), why));
-    }
-}
-
 /// What the other parts of a pod may touch.
 pub fn prepare_part(part: Part, new: &mut Object, old: &Object) {
     match part {
-        Part::Status => prepare_status(new, old),
+        Part::Status => status::prepare(new, old),
         Part::EphemeralContainers => {
             let containers = new.0.get("spec").and_then(|spec| spec.get("ephemeralContainers")).cloned();
             restore(new, old);
@@ -293,34 +290,15 @@ fn resize(spec: &mut Map<String, Value>, asked: &At<'_>, list: &str) {
     }
 }
 
-fn prepare_status(new: &mut Object, old: &Object) {
-    let owners = old.meta().get("ownerReferences").cloned();
-    put(new.meta_mut(), "ownerReferences", owners.as_ref());
-    let before = old.0.get("status").and_then(Value::as_object);
-    let Value::Object(status) = new.0.entry("status").or_insert_with(|| json!({})) else { return };
-    // What the server and the kubelet counted is not forgotten by those who do not know it.
-    for key in ["qosClass", "observedGeneration"] {
-        if let Some(value) = before.and_then(|status| status.get(key)) {
-            crate::kinds::defaults::set(status, key, value.clone());
-        }
-    }
-    let conditions = before.and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    let kind = |condition: &Value| condition["type"].as_str().unwrap_or_default().to_owned();
-    let seen: HashMap<String, &Value> =
-        conditions.into_iter().flatten().filter_map(|c| Some((kind(c), c.get("observedGeneration")?))).collect();
-    for condition in list_mut(status, "conditions") {
-        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
-        if let Some(generation) = seen.get(kind).copied() {
-            crate::kinds::defaults::set(condition, "observedGeneration", generation.clone());
-        }
-    }
-}
-
 pub fn validate_part(part: Part, new: &Object, old: &Object) -> FieldErrors {
     let mut errors = Vec::new();
     let (new_root, old_root) = (At::root("", &new.0), At::root("", &old.0));
     match part {
-        Part::Status => status(&new_root, &old_root, &mut errors),
+        Part::Status => {
+            annotations::check_update(&new_root.part("metadata"), &old_root.part("metadata"), &mut errors);
+            annotations::check(&new_root.part("metadata"), "metadata.annotations", &new_root.part("spec"), &mut errors);
+            status::check(&new_root, &old_root, &mut errors);
+        }
         Part::EphemeralContainers => {
             let (spec, was) = (new_root.part("spec"), old_root.part("spec"));
             let all: HashMap<&str, &Map<String, Value>> =
@@ -337,57 +315,27 @@ pub fn validate_part(part: Part, new: &Object, old: &Object) -> FieldErrors {
                 spec.forbidden("ephemeralContainers", &why, &mut errors);
             }
         }
-        Part::Resize => resized(&new_root.part("spec"), &old_root.part("spec"), &mut errors),
+        Part::Resize => match unresizable(&new_root, &old_root) {
+            Some(why) => errors.push(FieldError::forbidden("[]", why)),
+            None => resized(&new_root.part("spec"), &old_root.part("spec"), &mut errors),
+        },
         Part::Main | Part::Finalize => {}
     }
     errors
 }
 
-fn status(new: &At<'_>, old: &At<'_>, errors: &mut FieldErrors) {
-    let (status, was) = (new.part("status"), old.part("status"));
-    for condition in status.items("conditions") {
-        if condition.int("observedGeneration").is_some_and(|generation| generation < 0) {
-            condition.invalid("observedGeneration", "must be a non-negative integer", errors);
-        }
-        let kind = condition.text("type");
-        if kind.contains('/') {
-            named(&condition.field("type"), kind, name::qualified_name, errors);
-        }
+/// Pods that keep what they were given.
+fn unresizable(new: &At<'_>, old: &At<'_>) -> Option<&'static str> {
+    let (spec, was) = (new.part("spec"), old.part("spec"));
+    let whole =
+        |at: &At<'_>| ["requests", "limits"].iter().any(|list| at.part("resources").entries(list).next().is_some());
+    if whole(&spec) || whole(&was) {
+        return Some("pods with pod-level resources cannot be resized");
     }
-    let nominated = status.text("nominatedNodeName");
-    if nominated != was.text("nominatedNodeName") {
-        status.named("nominatedNodeName", name::dns1123_subdomain, errors);
+    if annotations::is_mirror(&old.part("metadata")) {
+        return Some("static pods cannot be resized");
     }
-    if status.int("observedGeneration").is_some_and(|generation| generation < 0) {
-        status.invalid("observedGeneration", "must be a non-negative integer", errors);
-    }
-    for list in ["containerStatuses", "initContainerStatuses"] {
-        if old.part("spec").text("restartPolicy") != "Always" {
-            no_resurrection(&status, &was, old.part("spec").text("restartPolicy"), list, errors);
-        }
-    }
-    for (i, address) in status.items("podIPs").enumerate() {
-        named(&format!("status.podIPs[{i}]"), address.text("ip"), ip, errors);
-    }
-}
-
-/// A container that ended for good does not run again.
-fn no_resurrection(status: &At<'_>, was: &At<'_>, restart: &str, list: &str, errors: &mut FieldErrors) {
-    let mut running = HashSet::new();
-    for new in status.items(list).filter(|new| !new.part("state").has("terminated")) {
-        running.insert(new.text("name"));
-    }
-    for (i, old) in was.items(list).enumerate() {
-        let state = old.part("state");
-        let Some(ended) = state.child("terminated") else { continue };
-        if restart == "OnFailure" && ended.int("exitCode").unwrap_or_default() != 0 {
-            continue;
-        }
-        if running.contains(old.text("name")) {
-            let field = format!("{}[{i}].state", status.field(list));
-            errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
-        }
-    }
+    (was.part("os").text("name") == "windows").then_some("windows pods cannot be resized")
 }
 
 /// Only cpu and memory of containers that run may be changed.

@@ -1,6 +1,8 @@
 //! What an author of pods should be told although it is accepted.
 
+use super::{containers_of, profiles};
 use crate::kinds::check::At;
+use meta::name;
 use schema::quantity::nanos;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -52,6 +54,14 @@ pub fn warnings(at: &At<'_>) -> Vec<String> {
     for (key, why) in spec.entries("nodeSelector").filter_map(|(key, _)| Some((key, old_node_label(key)?))) {
         warnings.push(format!("{}[{key}]: {why}", spec.field("nodeSelector")));
     }
+    affinity(&spec, &mut warnings);
+    for constraint in spec.items("topologySpreadConstraints") {
+        let key = constraint.text("topologyKey");
+        if let Some(why) = old_node_label(key) {
+            warnings.push(format!("{}: {key} is {why}", constraint.field("topologyKey")));
+        }
+        selects_nothing(&constraint, &mut warnings);
+    }
     for (key, why) in ANNOTATIONS {
         if metadata.value("annotations").get(*key).is_some() {
             warnings.push(format!("{}[{key}]: {why}", metadata.field("annotations")));
@@ -59,25 +69,131 @@ pub fn warnings(at: &At<'_>) -> Vec<String> {
     }
     for volume in spec.items("volumes") {
         let old = VOLUMES.iter().filter(|(source, _)| volume.has(source));
-        warnings.extend(old.map(|(source, why)| format!("{}: {why}", volume.field(source))));
+        warnings.extend(old.map(|(source, why)| {
+            let told = if *source == "storageos" { "storageOS" } else { *source };
+            format!("{}: {why}", volume.field(told))
+        }));
     }
+    overlaps(&spec, &mut warnings);
     repeated(&spec, "hostAliases", "ip", &mut warnings);
     repeated(&spec, "imagePullSecrets", "name", &mut warnings);
     for secret in spec.items("imagePullSecrets").filter(|secret| secret.text("name").is_empty()) {
         warnings.push(format!("{}: invalid empty name \"\"", secret.field("name")));
     }
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in spec.items(list) {
-            fractional_bytes(&container.part("resources"), &mut warnings);
-            hidden_variables(&container, &mut warnings);
-        }
+    for resource in ["memory", "ephemeral-storage"] {
+        fractional(&spec, "overhead", resource, &mut warnings);
+    }
+    profiles::pod_warning(&metadata, &spec, &mut warnings);
+    let template = !at.path().is_empty();
+    for container in containers_of(&spec) {
+        profiles::container_warning(&metadata, &spec, &container, template, &mut warnings);
+        fractional_bytes(&container.part("resources"), &mut warnings);
+        hidden_variables(&container, &mut warnings);
     }
     ports(&spec, &mut warnings);
     if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         let why = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.push(format!("{}: {why}", spec.field("terminationGracePeriodSeconds")));
     }
+    let all = spec.part("affinity");
+    for pods in ["podAffinity", "podAntiAffinity"].into_iter().filter_map(|kind| all.child(kind)) {
+        pods.items(REQUIRED).for_each(|term| selects_nothing(&term, &mut warnings));
+        for preferred in pods.items(PREFERRED) {
+            selects_nothing(&preferred.part("podAffinityTerm"), &mut warnings);
+        }
+    }
     warnings
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// No selector at all selects no pod, and rarely is what was meant.
+fn selects_nothing(term: &At<'_>, warnings: &mut Vec<String>) {
+    if !term.has("labelSelector") {
+        warnings.push(format!("{}: a null labelSelector results in matching no pod", term.field("labelSelector")));
+    }
+}
+
+/// Labels of nodes that are no more, and values that no label has.
+fn affinity(spec: &At<'_>, warnings: &mut Vec<String>) {
+    let affinity = spec.part("affinity");
+    let nodes = affinity.part("nodeAffinity");
+    let required = nodes.part(REQUIRED);
+    let mut check = |term: &At<'_>, values: bool| {
+        for expression in term.items("matchExpressions") {
+            let key = expression.text("key");
+            if let Some(why) = old_node_label(key) {
+                warnings.push(format!("{}: {key} is {why}", expression.field("key")));
+            }
+            for (i, value) in expression.texts("values").enumerate().filter(|_| values) {
+                let field = format!("{}[{i}]", expression.field("values"));
+                let wrong = name::label_value(value);
+                warnings.extend(wrong.into_iter().map(|why| format!("{field}: {value} is invalid, {why}")));
+            }
+        }
+    };
+    required.items("nodeSelectorTerms").for_each(|term| check(&term, false));
+    nodes.items(PREFERRED).for_each(|preferred| check(&preferred.part("preference"), true));
+}
+
+/// So many files of a volume are compared with each other.
+const MOST_FILES: usize = 256;
+
+/// Files of a volume of which one would hide another.
+fn overlaps(spec: &At<'_>, warnings: &mut Vec<String>) {
+    for volume in spec.items("volumes") {
+        let name = volume.text("name");
+        let mut tell = |what: &str, mut files: Vec<(String, String)>| {
+            files.truncate(MOST_FILES);
+            for (i, file) in files.iter().enumerate() {
+                for other in files[..i].iter().filter(|other| hides(&file.0, &other.0)) {
+                    let shown = |(path, source): &(String, String)| match source.as_str() {
+                        "" => format!("{path:?}"),
+                        source => format!("{path:?} ({source})"),
+                    };
+                    let body = format!("{} with {}", shown(file), shown(other));
+                    warnings.push(format!("volume {name:?} ({what}): overlapping paths: {body}"));
+                }
+            }
+        };
+        let paths = |at: &At<'_>, source: &str| -> Vec<(String, String)> {
+            let paths = at.list("items").iter().map(|item| item["path"].as_str().unwrap_or_default());
+            paths.map(|path| (path.trim_end_matches('/').to_owned(), source.to_owned())).collect()
+        };
+        for (field, what, named) in [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")] {
+            if let Some(source) = volume.child(field) {
+                tell(&format!("{what} {:?}", source.text(named)), paths(&source, ""));
+            }
+        }
+        if let Some(source) = volume.child("downwardAPI") {
+            tell("DownwardAPI", paths(&source, ""));
+        }
+        let Some(projected) = volume.child("projected") else { continue };
+        let mut files = Vec::new();
+        for source in projected.items("sources") {
+            for (field, what) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
+                if let Some(from) = source.child(field) {
+                    files.extend(paths(&from, &format!("{what} {:?}", from.text("name"))));
+                }
+            }
+            if let Some(from) = source.child("downwardAPI") {
+                files.extend(paths(&from, "DownwardAPI"));
+            }
+            if let Some(token) = source.child("serviceAccountToken") {
+                files.push((token.text("path").trim_end_matches('/').to_owned(), "ServiceAccountToken".to_owned()));
+            }
+        }
+        tell("Projected", files);
+        for _ in projected.items("sources").filter(|source| source.map.is_empty()) {
+            warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+        }
+    }
+}
+
+fn hides(one: &str, other: &str) -> bool {
+    let below = |path: &str, root: &str| format!("{path}/").starts_with(&format!("{root}/"));
+    !one.is_empty() && !other.is_empty() && (below(one, other) || below(other, one))
 }
 
 fn repeated(spec: &At<'_>, list: &str, key: &str, warnings: &mut Vec<String>) {
@@ -92,14 +208,17 @@ fn repeated(spec: &At<'_>, list: &str, key: &str, warnings: &mut Vec<String>) {
 
 /// `100m` of memory is a tenth of a byte, and rarely what was meant.
 fn fractional_bytes(resources: &At<'_>, warnings: &mut Vec<String>) {
-    const BYTE: i128 = 1_000_000_000;
     for (resource, list) in ["memory", "ephemeral-storage"].into_iter().flat_map(|r| [(r, "limits"), (r, "requests")]) {
-        let amount = resources.value(list).get(resource).and_then(Value::as_str).unwrap_or_default();
-        if nanos(amount).is_some_and(|n| n % BYTE != 0) {
-            let field = resources.field(list);
-            warnings
-                .push(format!("{field}[{resource}]: fractional byte value {amount:?} is invalid, must be an integer"));
-        }
+        fractional(resources, list, resource, warnings);
+    }
+}
+
+fn fractional(at: &At<'_>, list: &str, resource: &str, warnings: &mut Vec<String>) {
+    const BYTE: i128 = 1_000_000_000;
+    let amount = at.value(list).get(resource).and_then(Value::as_str).unwrap_or_default();
+    if nanos(amount).is_some_and(|n| n % BYTE != 0) {
+        let field = at.field(list);
+        warnings.push(format!("{field}[{resource}]: fractional byte value {amount:?} is invalid, must be an integer"));
     }
 }
 

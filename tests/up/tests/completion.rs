@@ -1,0 +1,111 @@
+//! What Tab offers in a real bash, with the script that `muster completion bash` prints.
+#![allow(clippy::unwrap_used, clippy::expect_used, unused_crate_dependencies)]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use muster_tests::peer::muster_binary;
+use muster_tests_up::{Up, muster, until};
+
+/// A bash that has loaded the script.
+struct Bash<'a> {
+    data: &'a Path,
+    script: std::path::PathBuf,
+}
+
+impl<'a> Bash<'a> {
+    fn new(data: &'a Path, folder: &Path) -> Bash<'a> {
+        let (code, script, err) = muster(&["completion", "bash"], data, "");
+        assert_eq!(code, 0, "{err}");
+        let path = folder.join("muster.bash");
+        fs::write(&path, script).unwrap();
+        Bash { data, script: path }
+    }
+
+    /// What is offered for the last of these words, as bash splits them.
+    fn tab(&self, words: &[&str]) -> Vec<String> {
+        let (offered, said) = self.try_tab(words);
+        assert_eq!(said, "", "{words:?}: Tab is silent");
+        offered
+    }
+
+    fn try_tab(&self, words: &[&str]) -> (Vec<String>, String) {
+        // As readline does it: the words in COMP_WORDS, the function with command, word and the word before.
+        let line = "source \"$0\"; COMP_WORDS=(muster \"$@\"); COMP_CWORD=$#; \
+                    _muster muster \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; \
+                    printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let folder = muster_binary().unwrap().parent().unwrap().display().to_string();
+        let mut command = Command::new("bash");
+        command.args(["--norc", "--noprofile", "-c", line]).arg(&self.script).args(words);
+        command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap())).env("HOME", self.data);
+        command.env("MUSTER_DATA_DIR", self.data);
+        for variable in ["MUSTER_SERVER", "MUSTER_TOKEN", "MUSTER_CLUSTER", "MUSTER_HUB"] {
+            command.env_remove(variable);
+        }
+        let ended = command.output().unwrap();
+        let offered = String::from_utf8(ended.stdout).unwrap();
+        let offered = offered.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        (offered, String::from_utf8(ended.stderr).unwrap())
+    }
+}
+
+#[test]
+fn names_of_the_fleet_are_offered() {
+    // SYM-13
+    let up = Up::start(&["--demo"]);
+    up.until_running(3);
+    until("orders-db runs", || up.ok("pods orders-db -o name").lines().count() == 9);
+    until("releases are seen", || up.ok("releases -o name").contains("ingress"));
+    let data = up.data();
+    let bash = Bash::new(&data, up.folder());
+    // Its own words need nobody.
+    assert_eq!(bash.tab(&["clu"]), ["cluster"]);
+    assert_eq!(bash.tab(&["pods", "--sel"]), ["--selector"]);
+    assert_eq!(bash.tab(&["pods", "-o", "y"]), ["yaml"]);
+    // Clusters.
+    assert_eq!(bash.tab(&["cluster", "get", ""]), ["beijing", "guangzhou", "shanghai"]);
+    assert_eq!(bash.tab(&["pods", "--cluster", "b"]), ["beijing"]);
+    assert_eq!(bash.tab(&["pods", "--cluster", "a"]), ["all"]);
+    // Bash takes the flag and its value for three words.
+    assert_eq!(bash.tab(&["pods", "--cluster", "=", "sh"]), ["shanghai"]);
+    assert_eq!(bash.tab(&["pods", "--cluster", "="]).len(), 4);
+    // Namespaces, applications, pods, releases.
+    assert_eq!(bash.tab(&["pods", "-n", "sho"]), ["shop"]);
+    assert_eq!(bash.tab(&["restart", "orde"]), ["orders-db"]);
+    assert_eq!(bash.tab(&["exec", "orders-db-"]), ["orders-db-0", "orders-db-1", "orders-db-2"]);
+    assert_eq!(bash.tab(&["exec", "--cluster", "beijing", "-n", "data", "orders-db-0"]), ["orders-db-0"]);
+    assert!(bash.tab(&["exec", "-n", "shop", "orders-db-"]).is_empty());
+    let logs = bash.tab(&["logs", "orders-db"]);
+    assert_eq!(logs, ["orders-db", "orders-db-0", "orders-db-1", "orders-db-2"]);
+    assert_eq!(bash.tab(&["releases", "ing"]), ["ingress"]);
+    // Reconcilers of this program, as no hub listens there.
+    let reconcilers = bash.tab(&["controller", "enable", ""]);
+    assert!(!reconcilers.is_empty() && reconcilers == bash.tab(&["reconciler", ""]), "{reconcilers:?}");
+    // Words for somebody else, and a name that is new.
+    assert!(bash.tab(&["exec", "orders-db-0", "--", "l"]).is_empty());
+    assert!(bash.tab(&["cluster", "import", ""]).is_empty());
+}
+
+#[test]
+fn without_a_server_tab_is_quick_and_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let bash = Bash::new(folder.path(), folder.path());
+    assert!(bash.tab(&["cluster", "get", ""]).is_empty());
+    assert_eq!(bash.tab(&["pods", "--cluster", ""]), ["all"], "what needs nobody is there");
+    // One that takes connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let token = folder.path().join("token");
+    fs::write(&token, "t").unwrap();
+    let begun = Instant::now();
+    let line = ["pods", "--server", &server, "--token-file", token.to_str().unwrap(), "--cluster", ""];
+    assert_eq!(bash.tab(&line), ["all"]);
+    // Generous: what is asserted is that it ends, not how fast.
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    // Files are the shell's: compopt wants a completion under way, and that there is none here is all that is said.
+    let (offered, said) = bash.try_tab(&["pods", "--token-file", "/e"]);
+    assert!(offered.is_empty() && said.is_empty(), "{said}");
+}
