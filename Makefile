@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO_DENY := 0.20.2
 
-.PHONY: run test e2e lint bench peers facts fuzz console dist
+.PHONY: run test e2e browser shots lint bench peers facts fuzz console dist
 
 run: toolchain dist ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
 	cargo run --release -p muster -- up --demo
@@ -17,6 +17,17 @@ e2e: toolchain dist ## real clusters as members of one `muster up`, one of them 
 	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok kubelet node helm3 helm4 >/dev/null
 	cargo build -p muster
 	MUSTER_E2E=1 cargo test -p muster-tests-real
+
+browser: toolchain dist ## the console in a real browser, on a demo of its own; pictures of what failed in console/test-results
+	cargo build -p muster
+	cd console && CHROMIUM=$$(../tests/peers/chromium) npm run --silent e2e
+
+shots: toolchain dist ## takes the pictures of the user guide anew
+	cargo build -p muster
+	rm -rf console/shots/guide
+	cd console && CHROMIUM=$$(../tests/peers/chromium) MUSTER_SHOTS=1 npm run --silent e2e -- --project=shots
+	mkdir -p docs/images && cp console/shots/guide/*.png docs/images/
+	@large=$$(find docs/images -size +120k); [ -z "$$large" ] || { echo "larger than 120 kB: $$large"; exit 1; }
 
 lint: toolchain
 	cargo fmt --all --check

@@ -1,4 +1,4 @@
-// Puts the FAKE server behind `npm run dev` and `vite preview`. Its WebSockets speak just enough: notices, and an echoing shell.
+// Puts the FAKE server behind `npm run dev` and `vite preview`. Its WebSockets speak just enough: logs, and an echoing shell.
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
@@ -12,7 +12,7 @@ export function fakeServer(): Plugin {
   const attach = (server: ViteDevServer | PreviewServer) => {
     server.middlewares.use((request, response, next) => serve(fake, request, response, next));
     server.httpServer?.on("upgrade", (request: IncomingMessage, socket: Duplex) => {
-      if (FACES.test(request.url ?? "")) talk(request, socket);
+      if (FACES.test(request.url ?? "")) talk(fake, request, socket);
     });
   };
   return { name: "muster-fake-server", configureServer: attach, configurePreviewServer: attach };
@@ -55,7 +55,7 @@ function send(response: ServerResponse, answer: Answer): void {
 
 const MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-function talk(request: IncomingMessage, socket: Duplex): void {
+function talk(fake: Fake, request: IncomingMessage, socket: Duplex): void {
   const accept = createHash("sha1").update(`${request.headers["sec-websocket-key"]}${MAGIC}`).digest("base64");
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
@@ -69,6 +69,16 @@ function talk(request: IncomingMessage, socket: Duplex): void {
     if (!socket.destroyed) socket.write(Buffer.concat([head, payload]));
   };
   const say = (text: string) => write(2, Buffer.concat([Buffer.from([1]), Buffer.from(text)]));
+  const readLog = (message: string) => {
+    const { follow } = JSON.parse(message) as { follow?: { id: string; path: string } };
+    if (!follow) return;
+    const url = new URL(follow.path, "http://fake");
+    const asked = { method: "GET", path: url.pathname, query: url.searchParams, body: "", cookie: true };
+    const text = Buffer.from(String(fake.answer(asked).body));
+    write(1, Buffer.from(JSON.stringify({ id: follow.id, event: "open" })));
+    const head = Buffer.from(`${String.fromCharCode(follow.id.length)}${follow.id}`);
+    for (let at = 0; at < text.length; at += 30_000) write(2, Buffer.concat([head, text.subarray(at, at + 30_000)]));
+  };
   const ping = setInterval(() => !isShell && write(1, Buffer.from(JSON.stringify({ event: "ping" }))), 15_000);
   let kept = Buffer.alloc(0);
   socket.on("data", (chunk: Buffer) => {
@@ -79,6 +89,7 @@ function talk(request: IncomingMessage, socket: Duplex): void {
       kept = kept.subarray(message.size);
       if (message.opcode === 8) return void socket.end();
       if (message.opcode === 1 && isShell) say("$ ");
+      if (message.opcode === 1 && !isShell) readLog(message.payload.toString());
       if (message.opcode === 2 && isShell && message.payload[0] === 0) {
         const typed = message.payload.subarray(1).toString();
         say(typed === "\r" ? "\r\n$ " : typed);

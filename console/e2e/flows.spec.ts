@@ -1,5 +1,5 @@
 // What people do, end to end, in a real browser on a real server.
-import { accessible, expect, rows, settle, somePods, test } from "./person";
+import { accessible, expect, login, rows, settle, somePods, test } from "./person";
 
 const podPath = (pod: { cluster: string; namespace: string; name: string }) =>
   `/explore/core/v1/pods/${pod.cluster}/${pod.namespace}/${pod.name}`;
@@ -182,7 +182,6 @@ test("logging out ends the session for good", async ({ browser, baseURL }) => {
     storageState: { cookies: [], origins: [] },
   });
   const page = await context.newPage();
-  const { login } = await import("./person");
   await login(page);
   await page.getByRole("button", { name: /^User / }).click();
   await page.getByRole("menuitem", { name: "Log out" }).click();

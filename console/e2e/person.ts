@@ -1,20 +1,24 @@
 // Who the tests are, and what every one of them watches for.
 import { AxeBuilder } from "@axe-core/playwright";
-import { test as base, expect, type Page } from "@playwright/test";
+import { type APIRequestContext, test as base, expect, type Page } from "@playwright/test";
 
 export const USER = process.env.MUSTER_USER ?? "admin";
 export const PASSWORD = process.env.MUSTER_PASSWORD ?? "teleport";
 
+/** The browser reports every refused request and every broken line by itself; both are checked where they are expected. */
+const EXPECTED = /^Failed to load resource|^WebSocket connection to/;
+
 /** A test fails when the page logs an error that nobody expects, or throws. */
 export const test = base.extend<{ quiet: string[] }>({
+  // Known only when the server runs (demo.ts).
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright wants a pattern here
+  baseURL: async ({}, use) => use(process.env.MUSTER_URL),
   quiet: [
     async ({ page }, use) => {
       const errors: string[] = [];
       page.on("pageerror", (error) => errors.push(String(error)));
       page.on("console", (message) => {
-        // The browser reports every refused request by itself; refusals are checked where they are expected.
-        if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
-          errors.push(message.text());
+        if (message.type() === "error" && !EXPECTED.test(message.text())) errors.push(message.text());
       });
       await use(errors);
       expect(errors, "errors in the browser's console").toEqual([]);
@@ -24,12 +28,18 @@ export const test = base.extend<{ quiet: string[] }>({
 });
 export { expect };
 
-export async function login(page: Page): Promise<void> {
-  await page.goto("/");
-  await page.getByLabel("User name").fill(USER);
-  await page.getByLabel("Password").fill(PASSWORD);
+export async function login(page: Page, at = "/", user = USER, password = PASSWORD): Promise<void> {
+  await page.goto(at);
+  await fillIn(page, user, password);
+  await expect(page.getByRole("heading", { name: "Log in to Muster" })).toHaveCount(0);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+}
+
+/** The form of the login, wherever it appeared. */
+export async function fillIn(page: Page, user = USER, password = PASSWORD): Promise<void> {
+  await page.getByLabel("User name").fill(user);
+  await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Log in" }).click();
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Fleet overview");
 }
 
 /** Nothing serious or critical, and no list of exceptions. */
@@ -63,8 +73,25 @@ export async function rows(page: Page, path: string): Promise<Row[]> {
   return ((await answer.json()) as { items: Row[] }).items;
 }
 
+/** Pods that are well and stay: the youngest may be those of a job, which are soon gone. */
 export const somePods = (page: Page) =>
   rows(
     page,
-    "/api/cluster/all/resources/core/v1/pods?pageSize=20&sort=-created&filter=phase+eq+Running&fields=cluster,namespace,name",
+    "/api/cluster/all/appPod/all?pageSize=100&sort=created&filter=phase+eq+Running+and+ready+eq+%271/1%27+and+restarts+eq+0",
   );
+
+/** What proves to the server that a request is meant. */
+export async function proof(request: APIRequestContext): Promise<Record<string, string>> {
+  const answer = await request.get("/wapi/v1/session");
+  return { "x-muster-csrf": ((await answer.json()) as { csrf: string }).csrf };
+}
+
+export const theDock = (page: Page) => page.getByRole("region", { name: "Dock: logs and terminals" });
+
+/** Rows of the list on the page; each is there once. */
+export async function noRowTwice(page: Page): Promise<void> {
+  const keys = await page
+    .locator("tr[data-row]")
+    .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-row")));
+  expect(new Set(keys).size, "a row is there twice").toBe(keys.length);
+}

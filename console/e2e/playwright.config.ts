@@ -1,23 +1,19 @@
-// Browser tests on a running server: MUSTER_URL=http://127.0.0.1:8088 npm run e2e. They expect `muster up --demo`. The first start is tested
-// on a server without --demo: MUSTER_URL=… MUSTER_SETUP_LINK=… npm run e2e.
+// Browser tests: npm run e2e. They start what they test, the debug binary; MUSTER_URL names a running `muster up --demo` instead.
 import { defineConfig } from "@playwright/test";
 
-const baseURL = process.env.MUSTER_URL;
-if (!baseURL)
-  throw new Error("set MUSTER_URL to the address of a running `muster up --demo`, such as http://127.0.0.1:8088");
-
-/** A server that waits for its first administrator has no demo to log in to. */
-const first = process.env.MUSTER_SETUP_LINK !== undefined;
+const state = new URL("../test-results/state.json", import.meta.url).pathname;
 
 export default defineConfig({
   testDir: ".",
-  outputDir: "../test-results",
+  outputDir: "../test-results/failed",
+  globalSetup: "./demo.ts",
   workers: 1,
-  timeout: 60_000,
-  expect: { timeout: 10_000 },
+  // A busy machine is slow, not wrong.
+  timeout: 120_000,
+  expect: { timeout: 30_000 },
+  forbidOnly: true,
   reporter: [["list"]],
   use: {
-    baseURL,
     locale: "en-GB",
     viewport: { width: 1280, height: 860 },
     permissions: ["clipboard-read", "clipboard-write"],
@@ -27,15 +23,27 @@ export default defineConfig({
       args: ["--no-sandbox", "--disable-dev-shm-usage"],
     },
   },
-  projects: first
-    ? [{ name: "setup", testMatch: "first.setup.ts" }]
-    : [
-        { name: "login", testMatch: "login.setup.ts" },
-        {
-          name: "console",
-          testMatch: "*.spec.ts",
-          dependencies: ["login"],
-          use: { storageState: new URL("../test-results/state.json", import.meta.url).pathname },
-        },
-      ],
+  projects: [
+    { name: "login", testMatch: "login.setup.ts" },
+    {
+      name: "console",
+      testMatch: "*.spec.ts",
+      // Tests with a server of their own, and pictures, are elsewhere.
+      testIgnore: ["own/**", "shots.spec.ts"],
+      dependencies: ["login"],
+      use: { storageState: state },
+    },
+    { name: "own", testMatch: "own/*.spec.ts", grepInvert: /@big/ },
+    ...(process.env.MUSTER_BIG ? [{ name: "big", testMatch: "own/*.spec.ts", grep: /@big/ }] : []),
+    ...(process.env.MUSTER_SHOTS
+      ? [
+          {
+            name: "shots",
+            testMatch: "shots.spec.ts",
+            dependencies: ["login"],
+            use: { storageState: state, viewport: { width: 1280, height: 800 } },
+          },
+        ]
+      : []),
+  ],
 });

@@ -1,4 +1,5 @@
 //! Inside pods: commands, terminals, logs, log files.
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
 use muster_tests::{Peer, cases};
+use muster_tests_gateway::browser::Tab;
 use muster_tests_gateway::{Face, refused};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -20,7 +22,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use crate::stage::Stage;
 
 pub fn all() -> Vec<Case> {
-    cases![inside: commands_run_with_their_words_apart, a_terminal_talks_and_ends, logs_are_tailed_and_followed, log_files_are_listed_and_read]
+    cases![inside: commands_run_with_their_words_apart, a_terminal_talks_and_ends, logs_are_tailed_and_followed, log_files_are_listed_and_read,
+        logs_of_many_pods_share_one_socket]
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -217,5 +220,57 @@ async fn log_files_are_listed_and_read(peer: &Peer) {
     let mut followed = Reading::open(&stage.face, &format!("{file}?path=/var/log/app.log&follow=true&tail=1")).await;
     let heard = followed.lines(3).await;
     assert!(heard.lines().count() >= 3, "{heard}");
+    stage.end().await;
+}
+
+// SYM-13: 11, 13
+async fn logs_of_many_pods_share_one_socket(peer: &Peer) {
+    let stage = Stage::begin(peer, &["beijing"]).await;
+    stage.app("beijing", "shop", "web", json!({"app": "web"}), 12).await;
+    let pods = stage.pods("web", 12).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let mut tab = Tab::open(stage.face.address, "/wapi/v1/stream", &[("authorization", &bearer)]).await.unwrap();
+    let path = |pod: &str| format!("/api/cluster/beijing/namespace/shop/pods/{pod}/logs");
+    let mut read: BTreeMap<String, String> = BTreeMap::new();
+    for pod in &pods {
+        let pod = pod["name"].as_str().unwrap();
+        read.insert(pod.to_owned(), String::new());
+        let path = format!("{}?follow=true&tailLines=2", path(pod));
+        tab.say(json!({"follow": {"id": pod, "path": path}})).await;
+    }
+    let file = format!("{}/file?path=/var/log/app.log&follow=true&tail=1", path(pods[0]["name"].as_str().unwrap()));
+    read.insert("file".to_owned(), String::new());
+    tab.say(json!({"follow": {"id": "file", "path": file}})).await;
+    let enough = |read: &BTreeMap<String, String>| read.values().all(|text| text.lines().count() >= 4);
+    let begun = std::time::Instant::now();
+    while !enough(&read) {
+        assert!(begun.elapsed() < 2 * PATIENCE, "not every log goes on: {read:?}");
+        let heard = tab.hear_all(Duration::from_millis(500), |id, text| {
+            read.get_mut(id).unwrap().push_str(&String::from_utf8_lossy(text));
+        });
+        let heard = heard.await;
+        assert!(heard.is_none_or(|event| event["event"] == "open"), "nothing but beginnings");
+    }
+    // Each is its own pod's: the simulator's lines are made of the pod's name.
+    for (pod, text) in read.iter().filter(|(pod, _)| *pod != "file") {
+        let whole = stage.face.get(&path(pod)).await.text();
+        let first = text.lines().next().unwrap();
+        assert!(whole.lines().any(|line| line == first), "{pod} has no line {first:?}");
+    }
+    for (wrong, code) in [
+        (path("nobody"), 404),
+        (format!("{}?tail=x", path("nobody")), 400),
+        ("/api/cluster/beijing".to_owned(), 404),
+        ("/api/cluster/nowhere/namespace/shop/pods/p/logs".to_owned(), 404),
+    ] {
+        tab.say(json!({"follow": {"id": "wrong", "path": wrong}})).await;
+        let heard = loop {
+            let heard = tab.hear(PATIENCE).await.unwrap();
+            if heard["id"] == "wrong" {
+                break heard;
+            }
+        };
+        assert_eq!((&heard["event"], &heard["code"]), (&json!("failed"), &json!(code)), "{wrong}: {heard}");
+    }
     stage.end().await;
 }

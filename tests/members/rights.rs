@@ -1,15 +1,17 @@
 //! Who may: rights on members are roles of the meta API, by member and by namespace; who has none sees nothing and learns nothing.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_tests::runner::Case;
 use muster_tests::{Peer, cases};
+use muster_tests_gateway::browser::Tab;
 use muster_tests_gateway::{refused, user};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, field};
 
 pub fn all() -> Vec<Case> {
-    cases![rights: every_route_is_closed_to_who_has_no_right, a_role_reaches_the_members_and_namespaces_it_names]
+    cases![rights: every_route_is_closed_to_who_has_no_right, a_role_reaches_the_members_and_namespaces_it_names,
+        a_followed_log_ends_with_the_right_to_it]
 }
 
 /// Every route that does or shows something, with what it needs.
@@ -146,5 +148,37 @@ async fn a_role_reaches_the_members_and_namespaces_it_names(peer: &Peer) {
     let problem = refused(&get(&inside, "/api/cluster/all/appPod/web").await, 403);
     assert!(problem["message"].as_str().unwrap().contains("namespace"), "{problem}");
     refused(&get(&inside, "/api/cluster/all/appPod/web?namespace=bank").await, 403);
+    stage.end().await;
+}
+
+// B-20
+async fn a_followed_log_ends_with_the_right_to_it(peer: &Peer) {
+    let stage = Stage::begin(peer, &["beijing"]).await;
+    stage.app("beijing", "shop", "web", json!({"app": "web"}), 1).await;
+    let pods = stage.pods("web", 1).await;
+    let path = format!("/api/cluster/beijing/namespace/shop/pods/{}/logs", pods[0]["name"].as_str().unwrap());
+    let name = format!("reader-{}", peer.namespace().await);
+    let rules = json!([{"apiGroups": ["members.muster.dev"], "resources": ["pods/log"], "verbs": ["get"]}]);
+    let token = bound(peer, &name, None, rules).await;
+    for _ in 0..100 {
+        if stage.face.call("GET", &path).token(Some(&token)).send().await.status == 200 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let bearer = format!("Bearer {token}");
+    let mut tab = Tab::open(stage.face.address, "/wapi/v1/stream", &[("authorization", &bearer)]).await.unwrap();
+    tab.say(json!({"follow": {"id": "log", "path": format!("{path}?follow=true")}})).await;
+    let soon = Duration::from_secs(10);
+    assert_eq!(tab.hear(soon).await.unwrap()["event"], "open");
+    tab.say(json!({"follow": {"id": "file", "path": format!("{path}/file?path=/var/log/app.log&follow=true")}})).await;
+    let heard = tab.hear(soon).await.unwrap();
+    assert_eq!((&heard["id"], &heard["code"]), (&json!("file"), &json!(403)), "a file is read with another right");
+    let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}");
+    peer.delete(&binding).await.ok(200);
+    let begun = Instant::now();
+    let heard = tab.hear(Duration::from_secs(60)).await.unwrap();
+    assert_eq!((&heard["id"], &heard["event"], &heard["code"]), (&json!("log"), &json!("failed"), &json!(403)));
+    assert!(begun.elapsed() <= Duration::from_secs(40), "{:?}", begun.elapsed());
     stage.end().await;
 }

@@ -1,8 +1,11 @@
 //! Into real containers, of a real kubelet with containerd: logs, commands, terminals, log files, restarts.
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use muster_tests::cluster::{Cluster, Nodes};
-use muster_tests_up::{Seated, until};
+use muster_tests::peer::muster_binary;
+use muster_tests::process::Process;
+use muster_tests_up::{PATIENCE, Seated, until};
 
 use crate::stage::{Stage, text};
 
@@ -89,6 +92,78 @@ pub fn real_containers_are_looked_into(stage: &mut Stage) {
     });
     stage.up.ok("cluster delete metal --yes");
     until("it is gone", || stage.state("metal").is_empty());
+}
+
+/// One that runs well, one that does not, one that is over before it is done.
+const ATS: &str = r#"
+apiVersion: demo.wukong.com/v1
+kind: At
+metadata: {name: well}
+spec: {schedule: "2020-01-01T00:00:00Z", command: "sh -c 'echo it is $((6 * 7)); id -u'"}
+---
+apiVersion: demo.wukong.com/v1
+kind: At
+metadata: {name: badly}
+spec: {schedule: "2020-01-01T00:00:00Z", command: "sh -c 'echo gone wrong; exit 9'"}
+---
+apiVersion: demo.wukong.com/v1
+kind: At
+metadata: {name: late}
+spec: {schedule: "2020-01-01T00:00:00Z", command: "sleep 600", timeoutSeconds: 15}
+"#;
+
+/// A hub beside a cluster; it dies with this value.
+fn hub(stage: &Stage, kubeconfig: &Path) -> Process {
+    let flags = [
+        "hub",
+        "--leader-elect=false",
+        "--metrics-bind-address=0",
+        "--health-bind-address=0",
+        "--set=managers.default.reconcilers.at.options.image=muster.test/box:1",
+    ];
+    let flags = flags.iter().map(|flag| (*flag).to_owned()).chain([format!("--kubeconfig={}", kubeconfig.display())]);
+    let (program, log) = (muster_binary().unwrap(), stage.file("hub.log", ""));
+    Process::spawn("hub", &program, &flags.collect::<Vec<_>>(), &log).unwrap()
+}
+
+// KC-7
+pub fn an_at_runs_as_a_real_pod_once(stage: &mut Stage) {
+    if let Some(why) = obstacle() {
+        println!("not run: {why}");
+        return;
+    }
+    let metal = stage.runtime.block_on(Cluster::start("metal", Nodes::Real)).unwrap_or_else(|why| panic!("{why}"));
+    let kubeconfig = stage.file("metal-hub.kubeconfig", &metal.kubeconfig().unwrap());
+    let (code, _, err) = stage.up.command(&["crds", "apply", "--kubeconfig", &kubeconfig.display().to_string()]);
+    assert_eq!(code, 0, "{err}");
+    let mut first = hub(stage, &kubeconfig);
+    metal.kubectl_fed("apply -f -", ATS).unwrap();
+    let of = |name: &str, field: &str| {
+        metal.kubectl(&format!("get ats {name} -o jsonpath={{.status.{field}}}")).unwrap_or_default()
+    };
+    until("a pod runs", || metal.kubectl("get pods -o jsonpath={.items[*].status.phase}").unwrap().contains("Running"));
+    // Whoever made the pods dies; the next one finds them.
+    first.kill();
+    let mut second = hub(stage, &kubeconfig);
+    for (name, outcome, code, output) in [
+        ("well", "Succeeded", "0", "it is 42\n0"),
+        ("badly", "Failed", "9", "gone wrong"),
+        ("late", "TimedOut", "", ""),
+    ] {
+        let begun = Instant::now();
+        while of(name, "phase") != "DONE" {
+            let log = || format!("{}\n{}", metal.log_tail(), std::fs::read_to_string(&second.log).unwrap_or_default());
+            assert!(begun.elapsed() < PATIENCE, "{name} is not done: {}\n{}", of(name, "message"), log());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert_eq!((of(name, "outcome"), of(name, "runner")), (outcome.to_owned(), "pod".to_owned()), "{name}");
+        if outcome != "TimedOut" {
+            assert_eq!((of(name, "exitCode").as_str(), of(name, "output").trim_end()), (code, output), "{name}");
+        }
+    }
+    let pods = metal.kubectl("get pods -o jsonpath={.items[*].metadata.name}").unwrap();
+    assert_eq!(pods.split_whitespace().count(), 3, "each ran once: {pods}");
+    second.kill();
 }
 
 fn logs(stage: &Stage, pod: &str) {

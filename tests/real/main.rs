@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     ("inside::logs_and_commands_pass_a_real_api_server", inside::logs_and_commands_pass_a_real_api_server),
     ("inside::a_terminal_passes_a_real_api_server", inside::a_terminal_passes_a_real_api_server),
     ("kubelet::real_containers_are_looked_into", kubelet::real_containers_are_looked_into),
+    ("kubelet::an_at_runs_as_a_real_pod_once", kubelet::an_at_runs_as_a_real_pod_once),
     ("losing::a_killed_member_is_unreachable_and_returns", losing::a_killed_member_is_unreachable_and_returns),
     ("losing::muster_is_killed_and_finds_its_members_again", losing::muster_is_killed_and_finds_its_members_again),
     ("joining::who_is_taken_out_leaves_nothing_behind", joining::who_is_taken_out_leaves_nothing_behind),

@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         migrations: every_type_arrives_with_its_time_to_live,
         killed_servers_and_a_killed_manager_do_not_lose_or_spoil_anything,
         a_precheck_that_cannot_pass_ends_in_prefailed_with_the_reason,
+        a_server_that_nobody_names_is_waited_for_and_then_told,
         keys_that_are_there_already_are_treated_as_the_spec_says,
         a_pause_holds_and_a_cancel_ends_it,
         every_difference_of_every_type_is_seen,
@@ -159,6 +160,39 @@ async fn a_precheck_that_cannot_pass_ends_in_prefailed_with_the_reason(peer: &Pe
     let objects = stage.api::<RedisMigration>().list(&Default::default()).await.unwrap();
     let seen = serde_json::to_string(&(events.items, objects.items)).unwrap();
     assert!(!seen.contains(PASSWORD) && !seen.contains("wr0ng-s3cret"), "a password is shown");
+    manager.stop().await;
+}
+
+/// A Secret that is missing may come within the minute that Pending has; then the work begins, else it ends with the reason.
+async fn a_server_that_nobody_names_is_waited_for_and_then_told(peer: &Peer) {
+    let (source, dest) = (Redis::start(None, &[]), Redis::start(None, &[]));
+    source.fill(5);
+    let stage = Stage::new(peer).await;
+    stage.secret("here", &[("address", &source.address())]).await;
+    let manager = stage.manager(&Value::Null);
+    let table = [("absent", "here", "spec.source"), ("here", "nowhere", "spec.dest")];
+    for (source, dest, _) in table {
+        stage.migrate(&format!("{source}-{dest}"), json!({"source": source, "dest": dest})).await;
+    }
+    stage.migrate("late", json!({"source": "here", "dest": "coming"})).await;
+    let told = |status: &PhaseStatus| status.message.as_deref().is_some_and(|message| message.contains("coming"));
+    let status = until(20, "told", || stage.status("late"), told).await;
+    assert_eq!(status.phase.as_deref(), Some("Pending"), "{status:#?}");
+    stage.secret("coming", &[("address", &dest.address())]).await;
+    assert_eq!(stage.end("late", 60).await.0, "Succeeded");
+    assert_eq!(source.digest(), dest.digest());
+    for (source, dest, field) in table {
+        let name = format!("{source}-{dest}");
+        let (phase, reason, status) = stage.end(&name, 100).await;
+        assert_eq!((phase.as_str(), reason.as_str()), ("PreFailed", "DeadlineExceeded"), "{name}: {status:#?}");
+        let message = status.message.unwrap();
+        let missing = if source == "absent" { source } else { dest };
+        for word in [field, missing, "does not exist", "create it"] {
+            assert!(message.contains(word), "{word} is not in {message}");
+        }
+        let failed = status.conditions.iter().find(|condition| condition.type_ == "Succeeded").unwrap();
+        assert!(failed.status == "False" && failed.message.contains(missing), "{failed:?}");
+    }
     manager.stop().await;
 }
 

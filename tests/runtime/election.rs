@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 
 pub fn cases() -> Vec<Case> {
     cases![election: a_clean_stop_hands_over_at_once, a_kill_is_taken_over_and_nothing_runs_twice_at_once,
-        a_leader_that_is_cut_off_cannot_write]
+        a_leader_that_is_cut_off_cannot_write, the_usual_lease_runs_out_before_anybody_takes_over]
 }
 
 /// Short times, so that the cases are.
@@ -33,6 +33,11 @@ fn election(place: &Place, identity: &str) -> Election {
 type Spans = Arc<Mutex<Vec<(String, String, Instant, Instant)>>>;
 
 fn start(place: &Place, client: Client, identity: &str, spans: &Spans) -> Running {
+    start_with(place, client, election(place, identity), spans)
+}
+
+fn start_with(place: &Place, client: Client, election: Election, spans: &Spans) -> Running {
+    let identity = &election.identity.clone();
     let (filter, spans, who) = (place.filter(), spans.clone(), identity.to_owned());
     let build = move || {
         let (spans, who) = (spans.clone(), who.clone());
@@ -49,7 +54,7 @@ fn start(place: &Place, client: Client, identity: &str, spans: &Spans) -> Runnin
         });
         Controller::new(closure).filter(filter.clone()).ignore_status_changes()
     };
-    let options = Options { election: Some(election(place, identity)), ..Options::default() };
+    let options = Options { election: Some(election), ..Options::default() };
     Running::start(async { client }, identity, options, build)
 }
 
@@ -117,6 +122,43 @@ async fn a_kill_is_taken_over_and_nothing_runs_twice_at_once(peer: &Peer) {
     }
     assert_no_overlap(&spans);
     leader.unwrap().stop();
+}
+
+/// With the times of a hub that nobody told otherwise, which is what people get.
+async fn the_usual_lease_runs_out_before_anybody_takes_over(peer: &Peer) {
+    // SYM-12
+    let place = Place::new(peer).await;
+    place.make("t", 1).await;
+    let spans = Spans::default();
+    let usual = |identity: &str| Election { identity: identity.to_owned(), ..Election::new(&place.namespace, "hub") };
+    let lease = usual("").lease;
+    let first = start_with(&place, client(peer).await, usual("first"), &spans);
+    eventually("the first works", || async { last_by(&spans).as_deref() == Some("first") }).await;
+    let second = start_with(&place, client(peer).await, usual("second"), &spans);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(last_by(&spans).as_deref(), Some("first"), "the second must wait");
+    first.kill();
+    let killed = Instant::now();
+    let leases: Api<Lease> = Api::namespaced(place.client.clone(), &place.namespace);
+    let before = leases.get("hub").await.unwrap().spec.unwrap();
+    assert_eq!(before.holder_identity.as_deref(), Some("first"), "nobody has released it");
+    let taken = tokio::time::timeout(Duration::from_secs(60), async {
+        while last_by(&spans).as_deref() != Some("second") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        killed.elapsed()
+    });
+    println!("{:?}: taken over {:?} after the kill", peer.kind, taken.await.expect("nobody takes over"));
+    let after = leases.get("hub").await.unwrap().spec.unwrap();
+    assert_eq!(after.holder_identity.as_deref(), Some("second"));
+    // Once, or once more when the answer to the first write was lost.
+    let changes = after.lease_transitions.unwrap_or(0) - before.lease_transitions.unwrap_or(0);
+    assert!((1..=2).contains(&changes), "{changes}");
+    // Never before the dead one's time is over: it might only have been cut off.
+    let left = after.acquire_time.unwrap().0.duration_since(before.renew_time.unwrap().0);
+    assert!(left.unsigned_abs() >= lease, "taken over {left:?} after it was last renewed, within {lease:?}");
+    assert_no_overlap(&spans);
+    second.stop();
 }
 
 type Kept = Arc<Mutex<Vec<Context>>>;

@@ -387,10 +387,21 @@ impl Watch {
     }
 
     pub async fn try_open(peer: &Peer, path: &str, accept: Option<&str>) -> Result<Watch, String> {
-        let mut call = Call::get(peer, path).fresh();
+        let mut call = Call::get(peer, path);
         if let Some(accept) = accept {
             call = call.accept(accept);
         }
+        Self::try_by(call).await
+    }
+
+    /// Watches with any call, on a connection of its own.
+    pub async fn by(call: Call<'_>) -> Watch {
+        let what = call.path.clone();
+        Self::try_by(call).await.unwrap_or_else(|answer| panic!("{what}: {answer}"))
+    }
+
+    pub async fn try_by(call: Call<'_>) -> Result<Watch, String> {
+        let (what, call) = (call.path.clone(), call.fresh());
         let opened = tokio::time::timeout(Duration::from_secs(20), call.open()).await;
         let response = opened.map_err(|_| "headers did not come".to_owned())?.map_err(|why| why.to_string())?;
         let (parts, body) = response.into_parts();
@@ -398,7 +409,7 @@ impl Watch {
             let text = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             return Err(format!("{}: {}", parts.status, String::from_utf8_lossy(&text)));
         }
-        Ok(Watch { what: path.to_owned(), body, buffer: Vec::new(), ready: VecDeque::new(), headers: parts.headers })
+        Ok(Watch { what, body, buffer: Vec::new(), ready: VecDeque::new(), headers: parts.headers })
     }
 
     /// The next event within ten seconds; `None` when the stream ended.

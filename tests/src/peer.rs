@@ -43,6 +43,7 @@ pub struct Peer {
     processes: Mutex<Vec<Process>>,
     etcd_port: Option<u16>,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     binary: Option<PathBuf>,
     data: PathBuf,
     _folder: Option<tempfile::TempDir>,
@@ -55,6 +56,8 @@ pub struct Settings {
     pub dir: Option<PathBuf>,
     /// Further arguments for muster or kube-apiserver.
     pub arguments: Vec<String>,
+    /// Further variables in muster's environment.
+    pub environment: Vec<(String, String)>,
     /// Parent of the temporary folder (the disk to measure).
     pub under: Option<PathBuf>,
     /// Where muster keeps its data, when not within the folder.
@@ -105,6 +108,7 @@ impl Peer {
             processes: Mutex::new(Vec::new()),
             etcd_port: (kind == Kind::Kubernetes).then(free_port),
             arguments: settings.arguments,
+            environment: settings.environment,
             binary: settings.binary,
             data: settings.data.unwrap_or_else(|| dir.join("data")),
             dir,
@@ -146,7 +150,9 @@ impl Peer {
                 arguments.extend(alike.into_iter().filter(|flag| !stated(flag)).map(str::to_owned));
                 arguments.extend(self.arguments.iter().cloned());
                 let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;
-                processes.push(spawn("muster", &binary, &arguments, &self.dir)?);
+                let log = self.dir.join("muster.log");
+                let started = Process::spawn_with("muster", &binary, &arguments, &self.environment, &log);
+                processes.push(started.map_err(|why| format!("cannot start {}: {why}", binary.display()))?);
             }
             Kind::Kubernetes => {
                 let peers = peers_folder()?;

@@ -18,6 +18,17 @@ pub struct Memory {
 
 impl Process {
     pub fn spawn(name: &str, program: &Path, arguments: &[String], log: &Path) -> std::io::Result<Self> {
+        Self::spawn_with(name, program, arguments, &[], log)
+    }
+
+    /// The same, with further variables in its environment.
+    pub fn spawn_with(
+        name: &str,
+        program: &Path,
+        arguments: &[String],
+        environment: &[(String, String)],
+        log: &Path,
+    ) -> std::io::Result<Self> {
         let out = File::options().create(true).append(true).open(log)?;
         // setpriv makes the kernel kill the child when this process dies, even by kill -9; without it a Drop must do.
         let setpriv = Path::new("/usr/bin/setpriv");
@@ -34,6 +45,7 @@ impl Process {
             .stdout(out.try_clone()?)
             .stderr(out)
             .env("RUST_BACKTRACE", "1")
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .spawn()?;
         Ok(Self { name: name.to_owned(), log: log.to_owned(), child })
     }

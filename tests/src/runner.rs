@@ -46,6 +46,11 @@ tokio::task_local! {
     static NAME: String;
 }
 
+/// Whether cases run at their full length (`MUSTER_LONG=1`), which may be an hour.
+pub fn is_long() -> bool {
+    std::env::var_os("MUSTER_LONG").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// Which peers to run on: `MUSTER_TEST_PEERS=kubernetes,muster` (the default is both).
 pub fn chosen_peers() -> Vec<Kind> {
     let chosen = std::env::var("MUSTER_TEST_PEERS").unwrap_or_else(|_| "kubernetes,muster".to_owned());
@@ -138,7 +143,7 @@ async fn run_all(peer: &Arc<Peer>, cases: Vec<(String, Case)>) -> Vec<(String, D
         running.spawn(async move {
             let _turn = gate.acquire_owned().await.unwrap();
             let start = Instant::now();
-            let limit = Duration::from_secs(120);
+            let limit = Duration::from_secs(if is_long() { 3600 } else { 120 });
             let work = NAME.scope(name.clone(), async move {
                 if tokio::time::timeout(limit, (case.run)(peer)).await.is_err() {
                     panic!("did not end within {limit:?}");

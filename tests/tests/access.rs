@@ -5,6 +5,10 @@
 mod attacks;
 #[path = "access/canary.rs"]
 mod canary;
+#[path = "access/endings.rs"]
+mod endings;
+#[path = "access/inside.rs"]
+mod inside;
 #[path = "access/matrix.rs"]
 mod matrix;
 #[path = "access/tokens.rs"]
@@ -16,7 +20,9 @@ use muster_tests::{Answer, Peer};
 use serde_json::{Value, json};
 
 fn main() {
-    muster_tests::runner::main([attacks::cases(), canary::cases(), matrix::cases(), tokens::cases()].concat());
+    let cases =
+        [attacks::cases(), canary::cases(), endings::cases(), inside::cases(), matrix::cases(), tokens::cases()];
+    muster_tests::runner::main(cases.concat());
 }
 
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";

@@ -1,8 +1,11 @@
 //! F-1, F-3: kill -9 under load again and again; a checker reads the recorded history. F-4: a full disk, then a freed one.
 //!
 //! The history is checked, not the timing: every acknowledged write is there after the restart, revisions never go back, and watches that
-//! resume from the last revision they saw deliver every change once and in order. `MUSTER_CRASH_CYCLES` sets the number of kills.
+//! resume from the last revision they saw deliver every change once and in order. F-18: a kill in the middle of a backup (`backup`). `MUSTER_CRASH_CYCLES` sets the number of kills.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+#[path = "crash/backup.rs"]
+mod backup;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +33,7 @@ fn main() {
         "kill_minus_nine_loses_nothing",
         "full_disk_recovers",
         "a_definition_goes_on_going_after_a_kill",
+        "a_backup_killed_in_the_middle_leaves_nothing",
     ];
     for (case, name) in names.into_iter().enumerate() {
         if arguments.list {
@@ -40,7 +44,8 @@ fn main() {
                     0 => the_checker_catches_what_it_should().await,
                     1 => kill_minus_nine_loses_nothing().await,
                     2 => full_disk_recovers().await,
-                    _ => a_definition_goes_on_going_after_a_kill().await,
+                    3 => a_definition_goes_on_going_after_a_kill().await,
+                    _ => backup::a_backup_killed_in_the_middle_leaves_nothing().await,
                 }
             });
             let ok = runtime.block_on(task).is_ok();

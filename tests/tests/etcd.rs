@@ -1,11 +1,18 @@
-//! What clients are told when etcd stands behind the API and its answers are lost (F-7).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! etcd behind the API: what clients are told when its answers are lost or its quorum is (F-7), and several servers on one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+#[path = "etcd/members.rs"]
+mod members;
+#[path = "etcd/quorum.rs"]
+mod quorum;
+#[path = "etcd/sharing.rs"]
+mod sharing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use muster_tests::peer::{Settings, free_port, peers_folder};
-use muster_tests::process::Process;
+use members::Members;
+use muster_tests::peer::{Settings, free_port};
 use muster_tests::runner::Case;
 use muster_tests::{Kind, Peer, cases};
 use serde_json::json;
@@ -16,15 +23,14 @@ use tokio::task::JoinSet;
 
 fn main() {
     let cases: Vec<Case> = cases![muster etcd: a_write_of_unknown_outcome_is_a_timeout];
-    muster_tests::runner::main(cases);
+    muster_tests::runner::main([cases, quorum::cases(), sharing::cases()].concat());
 }
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// etcd, and a way to it on which answers can be lost.
 struct Etcd {
-    _process: Process,
-    _folder: tempfile::TempDir,
+    _members: Members,
     /// Answers pass.
     passing: Arc<watch::Sender<bool>>,
     _proxy: JoinSet<()>,
@@ -33,25 +39,8 @@ struct Etcd {
 
 impl Etcd {
     async fn start() -> Etcd {
-        let folder = tempfile::tempdir().unwrap();
-        let (client, peer) = (free_port(), free_port());
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let arguments = [
-            format!("--data-dir={}", folder.path().join("data").display()),
-            format!("--listen-client-urls={}", url(client)),
-            format!("--advertise-client-urls={}", url(client)),
-            format!("--listen-peer-urls={}", url(peer)),
-            format!("--initial-advertise-peer-urls={}", url(peer)),
-            format!("--initial-cluster=default={}", url(peer)),
-            "--log-level=error".to_owned(),
-        ];
-        let program = peers_folder().unwrap().join("etcd");
-        let process = Process::spawn("etcd", &program, &arguments, &folder.path().join("log")).unwrap();
-        let end = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", client)).await.is_err() {
-            assert!(Instant::now() < end, "etcd did not start");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let members = Members::start(1).await;
+        let client = members.port(0);
         let passing = Arc::new(watch::Sender::new(true));
         let port = free_port();
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
@@ -63,7 +52,7 @@ impl Etcd {
                 connections.spawn(pass(near, client, open.subscribe()));
             }
         });
-        Etcd { _process: process, _folder: folder, passing, _proxy: proxy, port }
+        Etcd { _members: members, passing, _proxy: proxy, port }
     }
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Live } from "./live";
+import { Live, type LogListener } from "./live";
 
 class Socket extends EventTarget {
   readyState = 0;
@@ -18,6 +18,10 @@ class Socket extends EventTarget {
   }
   says(notice: object) {
     this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(notice) }));
+  }
+  reads(id: string, text: string) {
+    const bytes = new TextEncoder().encode(`${String.fromCharCode(id.length)}${id}${text}`);
+    this.dispatchEvent(new MessageEvent("message", { data: bytes.buffer }));
   }
 }
 
@@ -99,6 +103,56 @@ describe("the live line", () => {
     expect(line.liveness.get().state).toBe("live");
     await vi.advanceTimersByTimeAsync(20_000);
     expect(sockets.length).toBeGreaterThan(1);
+  });
+
+  const listener = (heard: string[]): LogListener => ({
+    open: () => heard.push("open"),
+    text: (bytes) => heard.push(new TextDecoder().decode(bytes)),
+    over: (how) => heard.push(how.is),
+  });
+
+  it("reads several logs at once, and says how much of each has arrived", async () => {
+    line.start();
+    await flush();
+    last().open();
+    const [one, two]: [string[], string[]] = [[], []];
+    line.follow("/one", listener(one));
+    const stop = line.follow("/two", listener(two));
+    expect(last().sent.map((text) => JSON.parse(text))).toEqual([
+      { follow: { id: "l1", path: "/one" } },
+      { follow: { id: "l2", path: "/two" } },
+    ]);
+    last().says({ id: "l1", event: "open" });
+    last().reads("l1", "a\n");
+    last().reads("l2", "x".repeat(40_000));
+    last().reads("l2", "y".repeat(40_000));
+    last().reads("l2", "z");
+    expect(
+      last()
+        .sent.slice(2)
+        .map((text) => JSON.parse(text)),
+    ).toEqual([{ took: { id: "l2", bytes: 80_000 } }]);
+    stop();
+    last().reads("l2", "late");
+    last().says({ id: "l1", event: "failed", code: 403, reason: "Forbidden", message: "no longer" });
+    last().reads("l1", "late");
+    expect(one).toEqual(["open", "a\n", "failed"]);
+    expect(two).toHaveLength(3);
+    expect(JSON.parse(last().sent[3] as string)).toEqual({ unsubscribe: "l2" });
+  });
+
+  it("tells every log when the line is cut, and one that begins without a line", async () => {
+    line.start();
+    await flush();
+    const heard: string[] = [];
+    line.follow("/early", listener(heard));
+    await flush();
+    expect(heard).toEqual(["cut"]);
+    last().open();
+    line.follow("/a", listener(heard));
+    line.follow("/b", listener(heard));
+    last().close();
+    expect(heard).toEqual(["cut", "cut", "cut"]);
   });
 
   it("waits longer and longer, and does not connect after it was stopped", async () => {

@@ -1,4 +1,5 @@
-// One WebSocket per tab. The server says which list or object has changed; the page fetches again what it shows.
+// One WebSocket per tab. The server says which list or object has changed, and the page fetches again what it shows; logs that are followed
+// come over it, too, as a browser has only six connections to a host.
 import { store } from "../lib/store";
 import { socketUrl, ticket } from "./client";
 
@@ -6,8 +7,27 @@ export type Liveness = { state: "off" | "connecting" | "live" } | { state: "stal
 
 interface Notice {
   id?: string;
-  event: "changed" | "denied" | "gone" | "ping";
+  event: "changed" | "denied" | "gone" | "ping" | "open" | "ended" | "failed";
   message?: string;
+  code?: number;
+  reason?: string;
+}
+
+/** How a log ended: there is no more of it, it may not or cannot be read, or the line was cut. */
+export type LogEnd = { is: "ended" } | { is: "failed"; code: number; reason: string; message: string } | { is: "cut" };
+
+export interface LogListener {
+  open(): void;
+  text(bytes: Uint8Array): void;
+  /** Said once; nothing comes after it. */
+  over(how: LogEnd): void;
+}
+
+interface Log {
+  listener: LogListener;
+  /** Bytes that arrived, and how many of them the server knows of. */
+  taken: number;
+  told: number;
 }
 
 type Listener = (event: "changed" | "denied" | "gone", message?: string) => void;
@@ -37,10 +57,13 @@ const browser: Wires = {
 const SILENCE_MS = 40_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
+/** The server sends 256 KiB of a log ahead of what it knows to have arrived. */
+const TELL_EVERY = 64 * 1024;
 
 export class Live {
   readonly liveness = store<Liveness>({ state: "off" });
   private readonly byPath = new Map<string, Subscription>();
+  private readonly logs = new Map<string, Log>();
   private socket: WebSocket | null = null;
   private wanted = false;
   private pause = FIRST_PAUSE_MS;
@@ -68,6 +91,7 @@ export class Live {
     clearInterval(this.watchdog);
     this.socket?.close();
     this.socket = null;
+    this.cutLogs();
     this.liveness.set({ state: "off" });
   }
 
@@ -90,6 +114,41 @@ export class Live {
     };
   }
 
+  /** Reads a log until it ends or the line is cut. Gives back how to stop. */
+  follow(path: string, listener: LogListener): () => void {
+    this.next += 1;
+    const id = `l${this.next}`;
+    this.logs.set(id, { listener, taken: 0, told: 0 });
+    if (this.socket?.readyState === 1) this.send({ follow: { id, path } });
+    else queueMicrotask(() => this.endLog(id, { is: "cut" }));
+    return () => {
+      if (this.logs.delete(id)) this.send({ unsubscribe: id });
+    };
+  }
+
+  private endLog(id: string, how: LogEnd): void {
+    const log = this.logs.get(id);
+    this.logs.delete(id);
+    log?.listener.over(how);
+  }
+
+  private cutLogs(): void {
+    for (const id of [...this.logs.keys()]) this.endLog(id, { is: "cut" });
+  }
+
+  /** A piece of a log: a byte with the length of the id, the id, the text. */
+  private take(frame: Uint8Array): void {
+    const start = 1 + (frame[0] ?? 0);
+    const id = new TextDecoder().decode(frame.subarray(1, start));
+    const log = this.logs.get(id);
+    if (!log) return;
+    log.listener.text(frame.subarray(start));
+    log.taken += frame.length - start;
+    if (log.taken - log.told < TELL_EVERY) return;
+    log.told = log.taken;
+    this.send({ took: { id, bytes: log.taken } });
+  }
+
   private async connect(): Promise<void> {
     const era = this.era;
     if (this.liveness.get().state === "off") this.liveness.set({ state: "connecting" });
@@ -105,6 +164,7 @@ export class Live {
       return;
     }
     this.socket = socket;
+    socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => this.opened(socket));
     socket.addEventListener("message", (message: MessageEvent) => this.heard(socket, message.data));
     socket.addEventListener("close", () => this.closed(socket));
@@ -122,18 +182,23 @@ export class Live {
   }
 
   private heard(socket: WebSocket, data: unknown): void {
-    if (socket !== this.socket || typeof data !== "string") return;
+    if (socket !== this.socket) return;
     this.lastHeard = this.wires.now();
+    if (data instanceof ArrayBuffer) this.take(new Uint8Array(data));
+    if (typeof data !== "string") return;
     let notice: Notice;
     try {
       notice = JSON.parse(data) as Notice;
     } catch {
       return;
     }
-    if (notice.event === "ping" || !notice.id) return;
-    for (const entry of this.byPath.values()) {
-      if (entry.id === notice.id) this.tell(entry, notice.event, notice.message);
-    }
+    const { id, event, message = "" } = notice;
+    if (event === "ping" || !id) return;
+    if (event === "open") this.logs.get(id)?.listener.open();
+    else if (event === "ended") this.endLog(id, { is: "ended" });
+    else if (event === "failed")
+      this.endLog(id, { is: "failed", code: notice.code ?? 0, reason: notice.reason ?? "Unknown", message });
+    else for (const entry of this.byPath.values()) if (entry.id === id) this.tell(entry, event, message);
   }
 
   private tell(entry: Subscription, event: "changed" | "denied" | "gone", message?: string): void {
@@ -143,6 +208,7 @@ export class Live {
   private closed(socket: WebSocket): void {
     if (socket !== this.socket) return;
     this.socket = null;
+    this.cutLogs();
     if (this.wanted) this.retry();
   }
 
@@ -159,6 +225,7 @@ export class Live {
     const dead = this.socket;
     this.socket = null;
     dead.close();
+    this.cutLogs();
     this.retry();
   }
 

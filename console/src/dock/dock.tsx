@@ -59,10 +59,11 @@ export function Dock() {
               <button
                 type="button"
                 aria-current={tab.id === active ? "true" : undefined}
+                title={tab.title}
                 onClick={() => activate(tab.id)}
               >
                 {tab.kind === "logs" ? <ScrollText size={14} aria-hidden /> : <SquareTerminal size={14} aria-hidden />}
-                {tab.title}
+                <span className="clip">{tab.title}</span>
               </button>
               <button
                 type="button"

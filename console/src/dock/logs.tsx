@@ -15,7 +15,7 @@ import {
   Trash2,
   WrapText,
 } from "lucide-react";
-import { useEffect, useId, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 import { get } from "../api/client";
 import { object, PODS, type PodRef, withQuery } from "../api/paths";
 import { asFields, asList, asText } from "../api/pods";
@@ -39,6 +39,7 @@ interface LogViewProps {
 }
 
 const LINE_HEIGHT = 18;
+const estimateSize = () => LINE_HEIGHT;
 const SINCE = [0, 60, 300, 900, 3600, 21_600, 86_400] as const;
 /** Of several containers: the first of each pod, or all. */
 const FIRST = "";
@@ -339,13 +340,14 @@ function LineList({ lines, sources, test, multi, stamps, wrap, stick, shown }: L
   const t = useText();
   const box = useRef<HTMLDivElement>(null);
   const [atEnd, setAtEnd] = useState(true);
+  const top = useRef(0);
   const [hit, setHit] = useState(-1);
   const rows = useVirtualizer({
     count: lines.length,
     getScrollElement: () => box.current,
-    estimateSize: () => LINE_HEIGHT,
+    estimateSize,
     overscan: 20,
-    getItemKey: (index) => lines[index]?.n ?? index,
+    getItemKey: useCallback((index: number) => lines[index]?.n ?? index, [lines]),
   });
 
   const last = lines[lines.length - 1]?.n;
@@ -377,7 +379,10 @@ function LineList({ lines, sources, test, multi, stamps, wrap, stick, shown }: L
         aria-label={t.logs.title}
         onScroll={(event) => {
           const view = event.currentTarget;
-          setAtEnd(view.scrollHeight - view.scrollTop - view.clientHeight < LINE_HEIGHT * 2);
+          // New lines take the end away from under the view: only going up means that somebody left it.
+          if (view.scrollHeight - view.scrollTop - view.clientHeight < LINE_HEIGHT * 2) setAtEnd(true);
+          else if (view.scrollTop < top.current) setAtEnd(false);
+          top.current = view.scrollTop;
         }}
       >
         <div className="logs-tall" style={{ height: rows.getTotalSize() }}>

@@ -16,6 +16,7 @@ mod garbage;
 mod gate;
 mod health;
 mod inside;
+mod inspect;
 mod kinds;
 mod namespaces;
 mod negotiate;
@@ -41,6 +42,7 @@ pub use body::Body;
 pub use gate::Ceilings;
 pub use health::Check;
 pub use inside::Resource;
+pub use inspect::Inspect;
 pub use services::{RangeError, ServiceRange};
 
 use auth::{Authenticator, Authorizer};
@@ -78,6 +80,8 @@ pub struct Options {
     /// The authority clients shall trust, in PEM form; published in every namespace.
     pub root_ca: Option<String>,
     pub controllers: Controllers,
+    /// What is shown below `/debug/`; nothing without it.
+    pub inspect: Option<Arc<dyn Inspect>>,
 }
 
 /// What is made by itself in every namespace; a kube-apiserver alone makes none of it.
@@ -106,6 +110,7 @@ impl Options {
             public_url: String::new(),
             root_ca: None,
             controllers: Controllers { service_accounts: true, root_ca: true },
+            inspect: None,
         }
     }
 }

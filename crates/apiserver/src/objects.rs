@@ -14,7 +14,7 @@ use meta::{Object, Status, time};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::Entry;
+use store::{Attrs, Entry, Key};
 
 /// How often a write is tried again when somebody else was faster; more means a live-lock worth telling.
 const RETRIES: usize = 64;
@@ -81,7 +81,7 @@ impl Inner {
         Ok((self.decode_stored(kind, &rest, entry.revision)?, Cow::Borrowed(&entry.value[owners])))
     }
 
-    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<store::Attrs>) {
+    fn encode(&self, kind: &Kind, object: &Object, owners: &[u8]) -> (Bytes, Arc<Attrs>) {
         let mut converted = None;
         let stored = if kind.converts() {
             let converted = converted.insert(object.clone());
@@ -92,6 +92,18 @@ impl Inner {
         };
         // Boxed first: spare capacity would be kept for as long as the object lives.
         (stored.encode_with(owners).into_boxed_slice().into(), Arc::new(kind.describe(stored)))
+    }
+
+    /// Whether an object is no longer what it was when it was seen (with that revision, or not at all): another server wrote it, and we
+    /// learn of it only now.
+    pub async fn is_outdated(&self, key: &Key, seen: Option<u64>) -> Result<bool, Status> {
+        self.store.sync().await.map_err(storage)?;
+        Ok(self.store.get(key).map(|entry| entry.revision) != seen)
+    }
+
+    /// A refusal stands if what it rests on is still so.
+    async fn judge_again(&self, key: &Key, seen: Option<u64>, refused: Status) -> Result<(), Status> {
+        if self.is_outdated(key, seen).await? { Ok(()) } else { Err(refused) }
     }
 
     fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> Result<(), Status> {
@@ -145,6 +157,9 @@ pub(crate) fn storage(e: store::Error) -> Status {
         e => Status::internal(e),
     }
 }
+
+#[cfg(test)]
+mod late;
 
 #[cfg(test)]
 mod tests {

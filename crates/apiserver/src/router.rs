@@ -9,7 +9,7 @@ use crate::objects::Part;
 use crate::path::{self, Target, Verb};
 use crate::render;
 use crate::verbs::Call;
-use crate::{Api, Inner, decode};
+use crate::{Api, Inner, decode, inspect};
 use auth::{Authorized, Peer, User};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, header};
@@ -129,6 +129,9 @@ fn time_limit(
     query: &Query<'_>,
     most: Duration,
 ) -> Result<Duration, Status> {
+    if matches!(target, Ok(Target::Path(segments)) if inspect::is_inside(segments)) {
+        return Ok(most.max(inspect::LONGEST));
+    }
     let Some(asked) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(most) };
     let watch = query.flag("watch").unwrap_or_default();
     if matches!(target, Ok(Target::Resource(resource)) if Verb::of(method, resource, watch) == Some(Verb::Watch)) {
@@ -195,7 +198,10 @@ impl Inner {
                 let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
                 let asked = auth::Request::path(&user, trail.verb, &path);
                 let proof = self.authorize_request(asked, trail)?;
-                let response = self.path(parts, segments, proof).await?;
+                let response = match inspect::is_inside(segments) {
+                    true => self.inspect(parts, &proof, body).await?,
+                    false => self.path(parts, segments, proof).await?,
+                };
                 Ok(response.map(|body| body.hold(place)))
             }
         }

@@ -187,8 +187,8 @@ impl Call<'_> {
         let decoded = decode::object(&self.kind, content, body, options.field_validation)?;
         self.warn(decoded.warnings.clone());
         self.check_name(&decoded.object)?;
-        let missing = self.api.store.get(&self.key()).is_none();
-        if missing && part == Part::Main && self.kind.behaviour.create_on_update {
+        let may_make = part == Part::Main && self.kind.behaviour.create_on_update;
+        if may_make && self.api.store.get(&self.key()).is_none() && !self.api.is_outdated(&self.key(), None).await? {
             return self.create_by_update(decoded.object, &self.by(&options, "")).await;
         }
         let desired = decoded.object;

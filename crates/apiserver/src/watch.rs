@@ -25,6 +25,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// A watcher that lost its rights or its credentials gets nothing after this long.
 const ASK_AGAIN_EVERY: Duration = Duration::from_secs(5);
+/// And is ended after this long, though nothing happens. With the few seconds until a changed token file is read that is within half a minute.
+const LOOK_EVERY: Duration = Duration::from_secs(20);
 /// Events taken at once, and the size at which a chunk is sent.
 const BATCH: usize = 512;
 const CHUNK: usize = 64 * 1024;
@@ -45,9 +47,12 @@ impl Call<'_> {
         let credential = self.api.options.authenticator.credential(self.peer, self.headers);
         let deadline = Instant::now() + credential.ends().map_or(timeout, |end| timeout.min(until(end)));
         let bookmark_at = if options.bookmarks { next_bookmark(deadline) } else { None };
+        // What this process asks itself is nobody's to take away.
+        let look_at = credential.can_end().then(|| Instant::now() + LOOK_EVERY);
         let stream = Stream {
-            timer: Box::pin(sleep_until(bookmark_at.unwrap_or(deadline))),
+            timer: Box::pin(sleep_until(earliest(bookmark_at, look_at, deadline))),
             bookmark_at,
+            look_at,
             mark_initial_end: options.initial_events == Some(true) && options.bookmarks,
             deadline,
             stop: self.kind.lifetime(&self.api.stop),
@@ -131,9 +136,11 @@ struct Stream {
     store: Store,
     filter: Filter,
     renderer: Renderer,
-    /// Goes off at the next bookmark, or else at the deadline; one timer for the life of the watch.
+    /// Goes off at the next bookmark, the next look or the deadline, whichever is first; one timer for the life of the watch.
     timer: Pin<Box<Sleep>>,
     bookmark_at: Option<Instant>,
+    /// When credential and right are asked for though nothing happened.
+    look_at: Option<Instant>,
     mark_initial_end: bool,
     deadline: Instant,
     stop: CancellationToken,
@@ -268,19 +275,29 @@ impl Stream {
                 },
                 () = self.stop.cancelled() => return None,
                 () = self.timer.as_mut() => {
-                    // No bookmark was due: it is the deadline.
-                    self.bookmark_at.take()?;
-                    if !still_allowed(&self.credential, &self.right, &mut self.asked) {
+                    let now = Instant::now();
+                    if now >= self.deadline || !still_allowed(&self.credential, &self.right, &mut self.asked) {
                         return None;
                     }
-                    self.bookmark_at = next_bookmark(self.deadline);
-                    self.timer.as_mut().reset(self.bookmark_at.unwrap_or(self.deadline));
-                    bookmark(&self.renderer, watch.revision(), false, &mut out);
-                    return Some(out.into());
+                    self.look_at = self.look_at.map(|_| now + LOOK_EVERY);
+                    let due = self.bookmark_at.is_some_and(|at| now >= at);
+                    if due {
+                        self.bookmark_at = next_bookmark(self.deadline);
+                        bookmark(&self.renderer, watch.revision(), false, &mut out);
+                    }
+                    self.timer.as_mut().reset(earliest(self.bookmark_at, self.look_at, self.deadline));
+                    if due {
+                        return Some(out.into());
+                    }
                 }
             }
         }
     }
+}
+
+/// When the timer is to go off next.
+fn earliest(bookmark_at: Option<Instant>, look_at: Option<Instant>, deadline: Instant) -> Instant {
+    [bookmark_at, look_at].into_iter().flatten().fold(deadline, Instant::min)
 }
 
 /// How long it is until then.
@@ -288,7 +305,7 @@ fn until(end: SystemTime) -> Duration {
     end.duration_since(SystemTime::now()).unwrap_or_default()
 }
 
-/// Asked when there is something to tell, so that a watch without news costs nothing.
+/// Asked when there is something to tell, and now and then when there is not.
 fn still_allowed(credential: &auth::Credential, right: &auth::Right, asked: &mut Instant) -> bool {
     if asked.elapsed() >= ASK_AGAIN_EVERY {
         *asked = Instant::now();

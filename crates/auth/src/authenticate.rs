@@ -131,7 +131,9 @@ impl Authenticator {
     /// What an authenticated request presented, for asking again while its answer goes on.
     pub fn credential(&self, peer: &Peer, headers: &HeaderMap) -> Credential {
         if peer.in_process_user().is_some() {
-            return Credential::new(Proof::Nothing);
+            // Whom it acts for may lose the right to it.
+            let acts = headers.contains_key("impersonate-user");
+            return Credential::new(if acts { Proof::Nothing } else { Proof::Process });
         }
         if peer.certificate_ends().is_some() {
             return Credential::new(Proof::Certificate(peer.clone()));

@@ -11,7 +11,9 @@ use crate::{Issuer, Peer, TokenTable, User, authenticate::seconds_now};
 pub struct Credential(Proof);
 
 pub(crate) enum Proof {
-    /// Nothing was presented that could end: this process itself, a local program, nobody.
+    /// This process itself, which needs none.
+    Process,
+    /// Nothing was presented that could end: a local program, nobody.
     Nothing,
     Certificate(Peer),
     Static {
@@ -33,16 +35,21 @@ impl Credential {
     /// When it ends for sure, if that is known.
     pub fn ends(&self) -> Option<SystemTime> {
         match &self.0 {
-            Proof::Nothing | Proof::Static { .. } => None,
+            Proof::Process | Proof::Nothing | Proof::Static { .. } => None,
             Proof::Certificate(peer) => peer.certificate_ends(),
             Proof::Signed { issuer, token } => issuer.ends(token),
         }
     }
 
+    /// Whether anything can take it away, or the rights of who presented it: not from this process itself.
+    pub fn can_end(&self) -> bool {
+        !matches!(self.0, Proof::Process)
+    }
+
     /// Whether it would still be believed: not expired, not revoked, and the same user's.
     pub fn holds(&self) -> bool {
         match &self.0 {
-            Proof::Nothing => true,
+            Proof::Process | Proof::Nothing => true,
             Proof::Certificate(peer) => peer.certificate_user(SystemTime::now()).is_some_and(|user| user.is_ok()),
             Proof::Static { tokens, token, user } => {
                 let tokens = Arc::clone(&tokens.read().unwrap_or_else(PoisonError::into_inner));

@@ -23,7 +23,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Method, header};
+use http::{HeaderValue, Method, header};
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -93,7 +94,13 @@ impl App {
             },
         };
         let Answer { code, body } = route.handle(self.clone(), visit.caller, target, asked).await?;
-        Ok(bytes(code, "application/json", body))
+        // The tag of an object is what `If-Match` takes.
+        let version = (route.shape == Shape::Object || code == 201).then(|| version_of(&body)).flatten();
+        let mut response = bytes(code, "application/json", body);
+        if let Some(tag) = version.and_then(|version| HeaderValue::from_str(&format!("\"{version}\"")).ok()) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        Ok(response)
     }
 
     /// Hears of changes of what a path shows, if the caller may read it. Notices are of the whole kind: a page that is read once too
@@ -212,4 +219,14 @@ fn fits(kind: &Kind, namespace: Option<&str>, route: &Route) -> Result<(), Probl
         ))),
         _ => Ok(()),
     }
+}
+
+/// The version an object in the flat shape says it has.
+fn version_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        #[serde(rename = "resourceVersion")]
+        version: Option<String>,
+    }
+    serde_json::from_slice::<Versioned>(body).ok()?.version
 }

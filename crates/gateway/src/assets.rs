@@ -62,7 +62,7 @@ pub(crate) fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Answer
 fn serve(file: &'static File, headers: &HeaderMap) -> Response<Body> {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let known = known.flat_map(|value| value.split(',')).any(|tag| tag.trim().trim_start_matches("W/") == file.tag);
-    let packed = file.packed && reads_brotli(headers);
+    let packed = file.packed && reads(headers, "br");
     let body = match (known, packed || !file.packed) {
         (true, _) => Bytes::new(),
         (_, true) => Bytes::from_static(file.bytes),
@@ -107,11 +107,12 @@ fn wants_page(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(|value| value.to_str().is_ok_and(|value| value.contains("text/html")))
 }
 
-fn reads_brotli(headers: &HeaderMap) -> bool {
+/// Whether the client takes this coding.
+pub(crate) fn reads(headers: &HeaderMap, wanted: &str) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
-        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("br"));
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
         let refused = parts.any(|part| {
             part.strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok()).is_some_and(|weight| weight <= 0.0)
         });

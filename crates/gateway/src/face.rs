@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::{Fleet, Secret};
+use runtime::Metrics;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ use crate::apiext::App;
 use crate::apiext::actions::Actions;
 use crate::audit::Audit;
 use crate::controllers::Controllers;
+use crate::figures::Figures;
 use crate::hub::Hub;
 use crate::listen::{Bound, ServeError};
 use crate::members::Members;
@@ -44,6 +46,7 @@ pub struct Face {
     fleet: Option<Fleet>,
     controllers: Option<Arc<dyn Controllers>>,
     audit: Option<PathBuf>,
+    figures: Figures,
     policy: Policy,
 }
 
@@ -60,6 +63,7 @@ impl Face {
             fleet: None,
             controllers: None,
             audit: None,
+            figures: Figures::default(),
             policy,
         }
     }
@@ -88,6 +92,12 @@ impl Face {
     /// With the API server's audit log, read from this file and those it was rotated into.
     pub fn audit(self, file: PathBuf) -> Self {
         Self { audit: Some(file), ..self }
+    }
+
+    /// Adds the requests' figures to those of the process.
+    pub fn measure(self, metrics: &Metrics) -> Self {
+        self.figures.register(metrics);
+        self
     }
 
     /// Where users are kept, if not in `muster-system`.
@@ -132,7 +142,7 @@ impl Face {
             false => None,
             true => Some(self.make_console(&gatekeeper, &apiext).await?),
         };
-        let site = Site::new(self.options, pace, gatekeeper, apiext, console, stop);
+        let site = Site::new(self.options, pace, gatekeeper, apiext, console, self.figures, stop);
         Ok(Listening { bound, site: Arc::new(site) })
     }
 

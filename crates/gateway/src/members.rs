@@ -43,7 +43,7 @@ use crate::caller::Caller;
 use crate::options::Limits;
 use crate::problem::Problem;
 use crate::seats::Seats;
-use crate::visit::{Answered, Notices, Room, Visit, bytes};
+use crate::visit::{Answered, Notices, Room, Text, Visit, bytes};
 use crate::ws::Socket;
 use reach::Reaching;
 use route::{Op, Places};
@@ -141,9 +141,9 @@ impl Members {
             Op::AppEndpoints => self.app_endpoints(caller, places, query).await,
             Op::DeploymentStat => self.deployment_stat(caller, places, query).await,
             Op::PodEvents => self.pod_events(caller, places, query).await,
-            Op::PodLogs => self.pod_logs(caller, places, query).await,
+            Op::PodLogs => self.pod_logs(caller, places, query).await.map(logs::answer),
             Op::LogFiles => self.log_files(caller, query).await,
-            Op::LogFile => self.log_file(caller, places, query).await,
+            Op::LogFile => self.log_file(caller, places, query).await.map(logs::answer),
             Op::Exec => {
                 // A GET, as the seed has it, that does something.
                 visit.intended()?;
@@ -215,5 +215,16 @@ impl Room for Members {
         query: String,
     ) -> BoxFuture<'static, Result<Notices, Problem>> {
         Box::pin(self.notices(caller, path, query))
+    }
+
+    fn text(self: Arc<Self>, caller: Caller, path: String, query: String) -> BoxFuture<'static, Result<Text, Problem>> {
+        Box::pin(async move {
+            let (route, places) = route::find(&Method::GET, &path)?;
+            match route.op {
+                Op::PodLogs => self.pod_logs(&caller, &places, &query).await,
+                Op::LogFile => self.log_file(&caller, &places, &query).await,
+                _ => Err(Problem::not_found("there is no log at this path")),
+            }
+        })
     }
 }

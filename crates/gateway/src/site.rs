@@ -20,6 +20,8 @@ use crate::apiext::App;
 use crate::assets;
 use crate::caller::{Caller, Connection, key};
 use crate::door::{self, Entered};
+use crate::figures::Figures;
+use crate::lean::Wish;
 use crate::options::Options;
 use crate::pace::Pace;
 use crate::problem::Problem;
@@ -36,7 +38,7 @@ const INTRODUCING_EACH: usize = 50;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Paths that begin with one of these are ours; everything else is a page of the console.
-const OWN: [&str; 4] = ["apiext", "api", "apis", "wapi"];
+pub(crate) const OWN: [&str; 4] = ["apiext", "api", "apis", "wapi"];
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -54,6 +56,7 @@ pub(crate) struct Site {
     gatekeeper: Arc<Gatekeeper>,
     apiext: Arc<App>,
     console: Option<Console>,
+    figures: Figures,
     /// Sockets whose owner is not known yet.
     introducing: Arc<Seats>,
     /// What outlives the connection's own task: open sockets, the users' watch.
@@ -77,6 +80,7 @@ impl Site {
         gatekeeper: Arc<Gatekeeper>,
         apiext: Arc<App>,
         console: Option<Console>,
+        figures: Figures,
         stop: CancellationToken,
     ) -> Self {
         let introducing = Seats::new(INTRODUCING, INTRODUCING_EACH);
@@ -86,6 +90,7 @@ impl Site {
             gatekeeper,
             apiext,
             console,
+            figures,
             introducing,
             tasks: TaskTracker::new(),
             stop,
@@ -131,12 +136,14 @@ impl Site {
         let origin = door::allowed_origin(&self.options, request.headers());
         let (method, path, begun) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
         let id = format!("{:016x}", fastrand::u64(..));
+        let (figures, _under_way) = (self.figures.clone(), self.figures.begin());
+        let wish = Wish::of(&method, &path, request.headers());
         let deadline = self.options.limits.request_timeout + self.options.limits.body_timeout;
         let (parts, body) = request.into_parts();
         let body = body.map_err(Into::into).boxed_unsync();
         let handling = self.handle(connection, parts, body).boxed();
         let handled = std::panic::AssertUnwindSafe(timeout(deadline, handling)).catch_unwind().await;
-        let mut response = match handled {
+        let response = match handled {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(problem))) => problem.into_response().map(whole_again),
             Ok(Err(_)) => Problem::new(504, "Timeout", "the request took too long").into_response().map(whole_again),
@@ -147,6 +154,8 @@ impl Site {
                     .map(whole_again)
             }
         };
+        let mut response = wish.grant(response).await;
+        figures.answered(&method, &path, response.status(), begun.elapsed());
         tracing::debug!(%method, path, id, code = response.status().as_u16(), took = ?begun.elapsed(), "answered");
         let headers = response.headers_mut();
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

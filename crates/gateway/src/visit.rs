@@ -92,7 +92,7 @@ pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> 
 }
 
 /// Boxed here, outside of any `async`: the compiler cannot prove within one that a boxed error may change threads.
-fn collect(body: Body, most: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
+pub(crate) fn collect(body: Body, most: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
     Box::pin(Limited::new(body, most).collect().map_ok(Collected::to_bytes))
 }
 
@@ -133,6 +133,13 @@ pub(crate) enum Notice {
 /// Notices until nobody listens any more. May be silent for ever; its end means the path must be followed anew.
 pub(crate) type Notices = BoxStream<'static, Notice>;
 
+/// Text that goes on.
+pub(crate) struct Text {
+    pub(crate) pieces: BoxStream<'static, Result<Bytes, BoxError>>,
+    /// Returns, with the reason, when it must end although there may be more: the right to it was lost, or where it comes from.
+    pub(crate) until: BoxFuture<'static, Problem>,
+}
+
 /// A part of the face that answers the paths it owns.
 pub(crate) trait Room: Send + Sync + 'static {
     fn owns(&self, path: &str) -> bool;
@@ -159,5 +166,15 @@ pub(crate) trait Room: Send + Sync + 'static {
         _query: String,
     ) -> BoxFuture<'static, Result<Notices, Problem>> {
         Box::pin(async { Err(Problem::not_found("this path cannot be followed")) })
+    }
+
+    /// Reads a text that goes on, such as a log, if the caller may.
+    fn text(
+        self: Arc<Self>,
+        _caller: Caller,
+        _path: String,
+        _query: String,
+    ) -> BoxFuture<'static, Result<Text, Problem>> {
+        Box::pin(async { Err(Problem::not_found("there is no log at this path")) })
     }
 }

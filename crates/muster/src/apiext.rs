@@ -1,7 +1,10 @@
 //! APIExt beside the hub: the configuration's section as the gateway takes it.
 
-use gateway::{Actions, Limits, Listening, Options, ServeError, Tls, Upstream};
-use runtime::config::{ApiExt, Gateway};
+use gateway::{Actions, Face, Limits, Listening, Options, ServeError, Tls, Upstream};
+use runtime::{
+    Metrics,
+    config::{ApiExt, Gateway},
+};
 
 use crate::{
     hub,
@@ -9,7 +12,7 @@ use crate::{
 };
 
 /// Takes the address; nothing is answered yet.
-pub async fn bind(section: &ApiExt, gateway: Gateway) -> Result<Listening, Problem> {
+pub async fn bind(section: &ApiExt, gateway: Gateway, metrics: Option<&Metrics>) -> Result<Listening, Problem> {
     let unusable = |why: String| {
         Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
             .next("mend apiExt.api, or leave it out to use the first manager's")
@@ -29,7 +32,12 @@ pub async fn bind(section: &ApiExt, gateway: Gateway) -> Result<Listening, Probl
         limits: Limits::paced(gateway.requests_per_second),
         ..Options::new(section.address)
     };
-    let listening = gateway::bind(options, upstream, actions()).await.map_err(problem)?;
+    let face = Face::new(options, upstream).actions(actions());
+    let face = match metrics {
+        Some(metrics) => face.measure(metrics),
+        None => face,
+    };
+    let listening = face.bind().await.map_err(problem)?;
     tracing::info!(address = %listening.address(), "APIExt is listening");
     Ok(listening)
 }

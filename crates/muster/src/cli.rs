@@ -300,6 +300,10 @@ pub struct Logs {
     /// variables count]
     #[arg(long, value_name = "URL")]
     pub tracing_endpoint: Option<String>,
+    /// Take samples for heap profiles, at /debug/pprof/heap
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub profiling: bool,
     /// Audit log: a file, - for standard output, "" for none [default: DIR/audit/audit.log]
     #[arg(long, value_name = "PATH")]
     pub audit_log_path: Option<String>,

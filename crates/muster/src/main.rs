@@ -8,6 +8,7 @@ mod controller;
 mod crds;
 mod duration;
 mod hub;
+mod inspect;
 mod key;
 mod logging;
 mod members;

@@ -1,8 +1,8 @@
 //! `muster apiserver`: the API server alone.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
-use runtime::config::Tracing;
+use runtime::{config::Tracing, logging::Log};
 
 use crate::{
     cli::{Apiserver, LogFormat},
@@ -17,21 +17,21 @@ use crate::{
 pub fn run(flags: Apiserver) -> Result<(), Problem> {
     let tracing = Tracing { endpoint: flags.logs.tracing_endpoint.clone(), ratio: 1.0, ca_file: None };
     let json = flags.logs.log_format == LogFormat::Json;
-    let (_, exporter) = logging::start(flags.logs.verbosity, json, &tracing, "muster-apiserver")?;
+    let (log, exporter) = logging::start(flags.logs.verbosity, json, &tracing, "muster-apiserver")?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Problem::new(Kind::Failed, "cannot start", e))?
         .block_on(async {
             let traces = Traces::start(exporter);
-            let outcome = serve(flags).await;
+            let outcome = serve(flags, &log).await;
             traces.stop().await;
             outcome
         })
 }
 
-async fn serve(flags: Apiserver) -> Result<(), Problem> {
-    let opened = Opened::open(flags).await?;
+async fn serve(flags: Apiserver, log: &Arc<Log>) -> Result<(), Problem> {
+    let opened = Opened::open(flags, log).await?;
     if opened.plain.is_none() && opened.secure().is_none() {
         opened.close().await;
         return Err(Problem::new(Kind::Configuration, "nothing to listen on", "both ports are 0")

@@ -10,6 +10,7 @@ use apiserver::{
 use auth::{Authenticator, Authorizer, Issuer, IssuerOptions};
 use meta::Status;
 use pki::{Authority, Identity, Kubeconfig, Names};
+use runtime::logging::Log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use store::{KeyRing, Store};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::{Apiserver, Listen},
+    inspect::Inside,
     paths::DataDir,
     problem::{Kind, Problem},
     storage, token,
@@ -44,13 +46,14 @@ struct Parts {
 }
 
 impl Opened {
-    pub async fn open(flags: Apiserver) -> Result<Opened, Problem> {
+    /// `log` is shown and changed at `/debug/loglevel`.
+    pub async fn open(flags: Apiserver, log: &Arc<Log>) -> Result<Opened, Problem> {
         let dir = DataDir::choose(flags.data.data_dir.clone())?;
         dir.create()?;
         // The store first: it holds the directory's lock, so that nobody else touches what follows.
         let keys = storage::keys(&flags.data, &dir)?;
         let store = storage::open(&flags, &dir, Arc::clone(&keys)).await?;
-        match Opened::on(flags, dir, store.clone(), keys).await {
+        match Opened::on(flags, dir, store.clone(), keys, log).await {
             Ok(opened) => Ok(opened),
             Err(problem) => {
                 store.shutdown().await;
@@ -59,7 +62,13 @@ impl Opened {
         }
     }
 
-    async fn on(flags: Apiserver, dir: DataDir, store: Store, keys: Arc<KeyRing>) -> Result<Opened, Problem> {
+    async fn on(
+        flags: Apiserver,
+        dir: DataDir,
+        store: Store,
+        keys: Arc<KeyRing>,
+        log: &Arc<Log>,
+    ) -> Result<Opened, Problem> {
         let authenticator = authenticator(&flags, &dir)?;
         let audit = audit_log(&flags, &dir)?;
         let connections = raise_file_limit(flags.listen.max_connections);
@@ -67,7 +76,11 @@ impl Opened {
         let mut server = Server::new(Limits { connections, threads, ..Limits::default() });
         let plain = bind_plain(&mut server, &flags.listen).await?;
         let secure = bind_secure(&mut server, &flags, &dir).await?;
-        let options = options(&flags, &authenticator, &audit, secure.as_ref())?;
+        let mut options = options(&flags, &authenticator, &audit, secure.as_ref())?;
+        options.inspect = Some(Inside::of(log));
+        if flags.logs.profiling {
+            heap::start_profiling();
+        }
         let api = Api::new(store.clone(), options);
         Ok(Opened { parts: Parts { flags, dir, store, keys, authenticator, audit, secure }, server, plain, api })
     }

@@ -115,9 +115,7 @@ async fn start(
             })?,
         };
         let served = member.serve(SocketAddr::new(flags.bind_address, port), authority).await.map_err(failed)?;
-        member.fill(flags.pods as usize).await.map_err(|status| {
-            Problem::new(Kind::Failed, format!("the simulated cluster {name} cannot be filled"), status.message)
-        })?;
+        member.fill(flags.pods as usize).await.map_err(failed)?;
         let path = dir.root().join(format!("{name}.kubeconfig"));
         pki::write_private(&path, served.kubeconfig.as_bytes())?;
         say(&format!("{name}\t{}\t{}\n", served.url, path.display()))?;
@@ -133,7 +131,7 @@ fn failed(error: MemberError) -> Problem {
     match error {
         MemberError::Listen { .. } => Problem::new(Kind::InUse, "a simulated cluster cannot be served", error)
             .next("choose another --port (0 for free ones)"),
-        MemberError::Start { .. } | MemberError::Certificates { .. } => {
+        MemberError::Start { .. } | MemberError::Certificates { .. } | MemberError::Fill { .. } => {
             Problem::new(Kind::Failed, "a simulated cluster cannot be run", error)
         }
     }

@@ -52,10 +52,16 @@ pub async fn open(flags: &Apiserver, dir: &DataDir, keys: Arc<KeyRing>) -> Resul
     match flags.backend {
         Backend::Memory => Ok(Store::memory(options(flags.history, keys))),
         Backend::File => Ok(open_embedded(dir, flags.history, keys)?),
-        Backend::Etcd => Store::etcd(etcd(flags)?, options(flags.history, keys)).await.map_err(|e| {
-            Problem::new(Kind::Failed, "etcd does not serve", e)
-                .next("see that it runs and that --etcd-servers and the other etcd flags fit")
-        }),
+        Backend::Etcd => {
+            Store::etcd(etcd(flags)?, options(flags.history, keys)).await.map_err(|error| match error {
+                store::Error::Seal(_) => Problem::new(Kind::Storage, "the Secrets in etcd do not open", error).next(format!(
+                    "servers that share an etcd share the key file: copy it from another one to {}, or name it with --encryption-key-file",
+                    key_file(&flags.data, dir).display()
+                )),
+                error => Problem::new(Kind::Failed, "etcd does not serve", error)
+                    .next("see that it runs and that --etcd-servers and the other etcd flags fit"),
+            })
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! Applications for a member that shall not be empty: so many pods, ten to an application, of the size pods usually have.
 
-use meta::{Object, Status};
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use tower::Service;
 
-use crate::member::Member;
+use crate::member::{Member, MemberError};
 
 /// Pods of one application.
 const EACH: usize = 10;
@@ -13,30 +16,33 @@ const TEAMS: usize = 10;
 impl Member {
     /// Makes Deployments `app-1`, `app-2`, … with so many pods together, in the namespaces `team-1` to `team-10`. Returns when they
     /// are written; their pods start as any others do. Done twice it fails: what is there is not touched.
-    pub async fn fill(&self, pods: usize) -> Result<(), Status> {
-        let find = |group: &str, plural: &str| {
-            let why = || Status::internal(format!("the API server does not serve {plural} of {group:?}"));
-            self.api().resource(group, "v1", plural).ok_or_else(why)
-        };
-        let (namespaces, deployments) = (find("", "namespaces")?, find("apps", "deployments")?);
+    pub async fn fill(&self, pods: usize) -> Result<(), MemberError> {
         let apps = pods.div_ceil(EACH);
         for team in 1..=apps.min(TEAMS) {
-            namespaces.create("", object(json!({"metadata": {"name": team_name(team)}}))).await?;
+            self.make("/api/v1/namespaces", json!({"metadata": {"name": format!("team-{team}")}})).await?;
         }
         for app in 1..=apps {
             let replicas = EACH.min(pods - (app - 1) * EACH);
-            deployments.create(&team_name((app - 1) % TEAMS + 1), object(deployment(app, replicas))).await?;
+            let path = format!("/apis/apps/v1/namespaces/team-{}/deployments", (app - 1) % TEAMS + 1);
+            self.make(&path, deployment(app, replicas)).await?;
         }
         Ok(())
     }
-}
 
-fn team_name(team: usize) -> String {
-    format!("team-{team}")
-}
-
-fn object(value: Value) -> Object {
-    Object::from_value(value).unwrap_or_default()
+    /// As a client would, so that nothing is left out of what the API server adds.
+    async fn make(&self, path: &str, object: Value) -> Result<(), MemberError> {
+        let failed = |why: String| MemberError::Fill { name: self.name().to_owned(), why };
+        let request =
+            Request::builder().method(Method::POST).uri(path).header(header::CONTENT_TYPE, "application/json");
+        let body = Full::new(Bytes::from(object.to_string()));
+        let request = request.body(body).map_err(|error| failed(error.to_string()))?;
+        let answer = self.service().call(request).await.map_err(|error| failed(error.to_string()))?;
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        let said = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        Err(failed(format!("{path}: {}", String::from_utf8_lossy(&said))))
+    }
 }
 
 fn deployment(app: usize, replicas: usize) -> Value {

@@ -126,7 +126,7 @@ impl File for RealFile {
     }
 
     fn reserve(&mut self, len: u64) -> io::Result<()> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let (mut at, end) = (self.end, self.end + len);
         while at < end {
             let part = &ZEROS[..ZEROS.len().min((end - at) as usize)];

@@ -120,9 +120,18 @@ impl Tab {
 
     /// The next event that is no ping; a number is the code with which the server closed. Nothing if it is silent so long.
     pub async fn hear(&mut self, patience: Duration) -> Option<Value> {
+        self.hear_all(patience, |_, _| {}).await
+    }
+
+    /// The same, with the pieces of logs that come before it: their ids and texts.
+    pub async fn hear_all(&mut self, patience: Duration, mut piece: impl FnMut(&str, &[u8])) -> Option<Value> {
         let next = async {
             loop {
                 match self.0.next().await {
+                    Some(Ok(Message::Binary(frame))) => {
+                        let (id, text) = frame[1..].split_at(usize::from(frame[0]));
+                        piece(std::str::from_utf8(id).unwrap(), text);
+                    }
                     Some(Ok(Message::Text(text))) => {
                         let value: Value = serde_json::from_str(&text).unwrap();
                         if value["event"] != "ping" {

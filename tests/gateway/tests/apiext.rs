@@ -7,6 +7,8 @@ mod actions;
 mod documents;
 #[path = "apiext/hostile.rs"]
 mod hostile;
+#[path = "apiext/lean.rs"]
+mod lean;
 #[path = "apiext/rights.rs"]
 mod rights;
 #[path = "apiext/rows.rs"]
@@ -17,7 +19,15 @@ mod serving;
 mod writes;
 
 fn main() {
-    let all =
-        [rows::all(), writes::all(), actions::all(), rights::all(), documents::all(), serving::all(), hostile::all()];
+    let all = [
+        rows::all(),
+        writes::all(),
+        actions::all(),
+        rights::all(),
+        documents::all(),
+        serving::all(),
+        hostile::all(),
+        lean::all(),
+    ];
     muster_tests::runner::main(all.concat());
 }

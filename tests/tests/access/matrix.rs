@@ -263,6 +263,8 @@ fn paths() -> Vec<Ask> {
         "/openapi/v3/api/v1",
         "/metrics",
         "/logs/x",
+        "/debug/pprof",
+        "/debug/pprof/heap",
         "/openid/v1/jwks",
         "/.well-known/openid-configuration",
         "/muster.dev/backup",

@@ -233,7 +233,7 @@ async fn without_credentials_only_health_answers(_: &Peer) {
 }
 
 /// The token that `muster token create` prints for this server.
-fn printed(peer: &Peer, arguments: &[&str]) -> Result<String, String> {
+pub fn printed(peer: &Peer, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(muster_binary().unwrap())
         .args(["token"])
         .args(arguments)

@@ -84,9 +84,11 @@ export default function App({ params }: { params: Params }) {
       subtitle={t.apps.subtitle}
       actions={
         <>
-          <Button icon={ScrollText} disabled={rows.length === 0} onClick={() => openLogs(rows)}>
-            {t.apps.logs}
-          </Button>
+          {tab === "pods" && (
+            <Button icon={ScrollText} disabled={rows.length === 0} onClick={() => openLogs(rows)}>
+              {t.apps.logs}
+            </Button>
+          )}
           <Button icon={RotateCw} onClick={() => setRestarting(true)}>
             {t.explore.restart}
           </Button>

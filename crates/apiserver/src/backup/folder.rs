@@ -4,10 +4,15 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use store::{Fs, RealFs};
 
 const PREFIX: &str = "muster-backup-";
+/// Until it is locked it has another name: one with the name that is swept is always locked, or left behind.
+const MAKING: &str = "muster-making-";
+/// Nobody takes that long to lock a folder.
+const MADE_WITHIN: Duration = Duration::from_secs(60);
 const COPY: &str = "copy";
 const LOCK: &str = "LOCK";
 /// All that is ever in one; the store writes under the second name first.
@@ -22,8 +27,7 @@ pub(super) struct Folder {
 impl Folder {
     /// Nobody else reads it, and nobody can have put a link in its place.
     pub(super) fn make(parent: &Path, uid: &str) -> io::Result<Folder> {
-        // Under another name until it is locked: one with the name that is swept is always locked, or left behind.
-        let (unlocked, path) = (parent.join(format!("muster-making-{uid}")), parent.join(format!("{PREFIX}{uid}")));
+        let (unlocked, path) = (parent.join(format!("{MAKING}{uid}")), parent.join(format!("{PREFIX}{uid}")));
         DirBuilder::new().mode(0o700).create(&unlocked)?;
         let locked = RealFs.lock(&unlocked.join(LOCK));
         match locked.and_then(|lock| fs::rename(&unlocked, &path).map(|()| lock)) {
@@ -57,7 +61,7 @@ fn remove(folder: &Path) {
 /// Removes what processes of ours left that were killed in the middle of a backup.
 pub(super) fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+    for entry in entries.flatten().filter(|entry| is_left(&entry.file_name().to_string_lossy(), entry)) {
         let path = entry.path();
         // Only a real folder of this very user: into anybody else's a link could have been put.
         let own =
@@ -73,6 +77,13 @@ pub(super) fn sweep(parent: &Path) {
             remove(&path);
         }
     }
+}
+
+/// Whether it may be of a backup that was cut short. One that was not even locked is empty, and somebody may be about to lock it.
+fn is_left(name: &str, entry: &fs::DirEntry) -> bool {
+    let old =
+        || entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MADE_WITHIN));
+    name.starts_with(PREFIX) || (name.starts_with(MAKING) && old())
 }
 
 #[cfg(test)]
@@ -107,8 +118,13 @@ mod tests {
         left(parent, "muster-backup-dead", &FILES);
         left(parent, "muster-backup-early", &[LOCK]);
         left(parent, "muster-backup-late", &["copy.tmp"]);
+        left(parent, "muster-making-now", &[]);
+        let stuck = left(parent, "muster-making-once", &[LOCK]);
+        let long_ago = std::time::SystemTime::now() - MADE_WITHIN * 2;
+        fs::File::open(&stuck).unwrap().set_modified(long_ago).unwrap();
         sweep(parent);
-        assert_eq!(names(parent), ["muster-backup-living"]);
+        assert_eq!(names(parent), ["muster-backup-living", "muster-making-now"]);
+        fs::remove_dir(parent.join("muster-making-now")).unwrap();
         assert_eq!(fs::read_to_string(living.copy()).unwrap(), "in use");
         drop(living);
         assert!(names(parent).is_empty());

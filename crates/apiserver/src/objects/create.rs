@@ -48,7 +48,7 @@ impl Inner {
             if !admitted {
                 definitions::admit(kind, object.name())?;
                 if kind.namespaced {
-                    namespaces::admit(self, kind, namespace, object.name())?;
+                    self.enter(kind, namespace, object.name()).await?;
                 }
                 kind.default(&mut object);
                 // What was asked for is owned, not what is added to it from here on.
@@ -99,6 +99,15 @@ impl Inner {
             }
         }
         Err(Status::unavailable(format!("other servers keep writing {}; try again", kind.plural)))
+    }
+
+    /// Whether an object may be made in the namespace, which another server may have made a moment ago.
+    async fn enter(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+        if namespaces::admit(self, kind, namespace, name).is_ok() {
+            return Ok(());
+        }
+        self.store.sync().await.map_err(storage)?;
+        namespaces::admit(self, kind, namespace, name)
     }
 
     fn exists(&self, kind: &Kind, name: &str, current: Option<Entry>) -> Status {

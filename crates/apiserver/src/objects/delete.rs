@@ -45,10 +45,22 @@ impl Inner {
     ) -> Result<Deleted, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (current, owners) = self.decode_owned(kind, &entry)?;
-            preconditions(kind, &current, options)?;
-            namespaces::admit_delete(kind, &current)?;
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let judged = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let (current, owners) = self.decode_owned(kind, &entry)?;
+                preconditions(kind, &current, options)?;
+                namespaces::admit_delete(kind, &current)?;
+                let owners = owners.into_owned();
+                Ok((entry, current, owners))
+            });
+            let (entry, current, owners) = match judged {
+                Ok(judged) => judged,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             let mut marked = current.clone();
             let graceful = match (kind.behaviour.grace)(&current, options.grace_seconds) {
                 Some(_) if !shortens(&current, options.grace_seconds) => return Ok(Deleted::Marked(entry.into())),

@@ -5,9 +5,19 @@ use super::{Part, RETRIES, Stored, keep, storage};
 use crate::Inner;
 use crate::kinds::Kind;
 use crate::ownership::{self, By};
+use bytes::Bytes;
 use meta::{FieldError, Object, Status};
 use serde_json::Value;
-use store::{Change, Expect, Write};
+use std::sync::Arc;
+use store::{Attrs, Change, Entry, Expect, Write};
+
+/// An object on its way into the store.
+struct Prepared {
+    value: Bytes,
+    attrs: Arc<Attrs>,
+    /// It was being deleted, and nothing holds it any more.
+    released: bool,
+}
 
 impl Inner {
     /// Changes an object: `change` gets the current one (served form) and returns the desired one; it runs again when somebody else was faster.
@@ -95,18 +105,25 @@ impl Inner {
             if let Some(turn) = turn.as_mut().filter(|_| !dry_run) {
                 turn.take_pen().await?;
             }
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (current, held) = self.decode_owned(kind, &entry)?;
-            let (mut desired, owners) = change(&current, &held)?;
-            self.check_version(kind, &current, &desired)?;
-            self.settle(kind, part, &mut desired, &current)?;
-            // When somebody last wrote is not worth a write.
-            let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
-            let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let prepared = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let prepared = self.prepare(kind, part, &entry, &mut change)?;
+                Ok((entry, prepared))
+            });
+            let (entry, Prepared { value, attrs, released }) = match prepared {
+                Ok(prepared) => prepared,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             if value == entry.value {
+                if self.is_outdated(&key, seen).await? {
+                    continue;
+                }
                 return Ok(entry.into());
             }
-            let released = current.is_deleting() && is_released(kind, &desired);
             if dry_run {
                 return Ok(Stored { value, revision: entry.revision });
             }
@@ -126,6 +143,24 @@ impl Inner {
         Err(Status::modified(kind.resource(), name))
     }
 
+    /// What a change makes of the current object, if it may.
+    fn prepare(
+        &self,
+        kind: &Kind,
+        part: Part,
+        entry: &Entry,
+        change: &mut impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
+    ) -> Result<Prepared, Status> {
+        let (current, held) = self.decode_owned(kind, entry)?;
+        let (mut desired, owners) = change(&current, &held)?;
+        self.check_version(kind, &current, &desired)?;
+        self.settle(kind, part, &mut desired, &current)?;
+        // When somebody last wrote is not worth a write.
+        let owners = owners.filter(|new| !is_same(&desired, &current) || !ownership::only_times_differ(&held, new));
+        let (value, attrs) = self.encode(kind, &desired, owners.as_deref().unwrap_or(&held));
+        Ok(Prepared { value, attrs, released: current.is_deleting() && is_released(kind, &desired) })
+    }
+
     /// Changes an object as the server itself decides: no rules, nothing kept, and nobody owns it. `change` runs again when somebody else was faster.
     pub async fn modify(
         &self,
@@ -137,10 +172,21 @@ impl Inner {
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
         for _ in 0..RETRIES {
-            let entry = self.store.get(&key).ok_or_else(|| Status::not_found(kind.resource(), name))?;
-            let (mut object, owners) = self.decode_owned(kind, &entry)?;
-            change(&mut object)?;
-            let (value, attrs) = self.encode(kind, &object, &owners);
+            let entry = self.store.get(&key);
+            let seen = entry.as_ref().map(|entry| entry.revision);
+            let prepared = entry.ok_or_else(|| Status::not_found(kind.resource(), name)).and_then(|entry| {
+                let (mut object, owners) = self.decode_owned(kind, &entry)?;
+                change(&mut object)?;
+                let (value, attrs) = self.encode(kind, &object, &owners);
+                Ok((entry, value, attrs))
+            });
+            let (entry, value, attrs) = match prepared {
+                Ok(prepared) => prepared,
+                Err(refused) => {
+                    self.judge_again(&key, seen, refused).await?;
+                    continue;
+                }
+            };
             if dry_run || value == entry.value {
                 return Ok(Stored { value, revision: entry.revision });
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -14,13 +14,13 @@ use super::Members;
 use super::channel::{COMMAND_FAILED, Channel, Command, STDOUT, Said, exit_code};
 use super::exec::{Ran, run};
 use super::listing::Parameters;
-use super::logs::{kept, text};
+use super::logs::kept;
 use super::reach::Reached;
 use super::route::Places;
 use crate::access::Create;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::visit::{Answered, BoxError, json as json_answer};
+use crate::visit::{Answered, BoxError, Text, json as json_answer};
 
 const FOLDER: &str = "/var/log";
 const LONGEST_PATH: usize = 1_024;
@@ -57,7 +57,7 @@ impl Members {
         Ok(json_answer(200, &files.iter().map(shown).collect::<Value>()))
     }
 
-    pub(super) async fn log_file(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
+    pub(super) async fn log_file(&self, caller: &Caller, places: &Places, query: &str) -> Result<Text, Problem> {
         let parameters = Parameters::only(query, &["container", "path", "tail", "follow"], &[])?;
         let path = plain_path(parameters.needed("path")?)?;
         let lines = parameters.number("tail", MOST_LINES)?.unwrap_or(LINES);
@@ -91,7 +91,7 @@ impl Members {
                 Problem::new(504, "CommandSlow", "the file was not read to its end in time")
             }),
         };
-        Ok(text(pieces, until))
+        Ok(Text { pieces: pieces.boxed(), until })
     }
 }
 

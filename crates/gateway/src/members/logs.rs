@@ -1,10 +1,8 @@
 //! Logs of pods, whole or followed: passed on piece by piece, as fast as the reader reads (SYM-13: 11).
 
-use std::pin::Pin;
-
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use http::Response;
 use http::header::{self, HeaderValue};
 use http_body::Frame;
@@ -20,13 +18,13 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::seats::Seat;
 use crate::standing;
-use crate::visit::{Answered, Body, BoxError};
+use crate::visit::{Body, Text};
 
 /// Of a log that is not followed only so much is sent.
 const MOST: u64 = 16 << 20;
 
 impl Members {
-    pub(super) async fn pod_logs(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
+    pub(super) async fn pod_logs(&self, caller: &Caller, places: &Places, query: &str) -> Result<Text, Problem> {
         let (query, follow) = wanted(query)?;
         let pod = places.get("pod");
         let what = What::within(&KNOWN.pods, Some(places.get("namespace"))).sub("log");
@@ -46,7 +44,7 @@ impl Members {
             // The gate has it whole already.
             None => Box::pin(std::future::pending()),
         };
-        Ok(text(pieces, until))
+        Ok(Text { pieces: pieces.boxed(), until })
     }
 }
 
@@ -130,14 +128,10 @@ pub(super) fn kept<V: Verb>(seat: Seat, caller: Caller, reach: Reach<V>) -> BoxF
     })
 }
 
-/// Text that comes in pieces, until there are no more, or until something else happens: its reason is then the last line.
-pub(super) fn text(
-    pieces: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
-    until: BoxFuture<'static, Problem>,
-) -> Response<Body> {
-    let pieces: Pin<Box<dyn Stream<Item = Result<Bytes, BoxError>> + Send>> = Box::pin(pieces);
-    let frames = stream::unfold(Some((pieces, until)), |state| async move {
-        let (mut pieces, mut until) = state?;
+/// A text as an answer. What ends it before its time is its last line.
+pub(super) fn answer(text: Text) -> Response<Body> {
+    let frames = stream::unfold(Some(text), |text| async move {
+        let Text { mut pieces, mut until } = text?;
         tokio::select! {
             biased;
             why = &mut until => {
@@ -145,7 +139,7 @@ pub(super) fn text(
                 Some((Ok(Frame::data(last)), None))
             }
             piece = pieces.next() => match piece? {
-                Ok(piece) => Some((Ok(Frame::data(piece)), Some((pieces, until)))),
+                Ok(piece) => Some((Ok(Frame::data(piece)), Some(Text { pieces, until }))),
                 Err(error) => Some((Err(error), None)),
             }
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::event::{Event, Word};
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::standing::AGAIN;
@@ -19,38 +19,6 @@ const QUIET: Duration = Duration::from_millis(250);
 const SOON: Duration = Duration::from_secs(1);
 /// How long the right may stay undecided.
 const UNDECIDED: Duration = Duration::from_secs(50);
-
-/// What a tab hears of one of its subscriptions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) id: String,
-    /// Of the subscription, among all of the tab.
-    pub(crate) number: u64,
-    word: &'static str,
-    message: Option<String>,
-}
-
-impl Event {
-    fn changed(id: &str, number: u64) -> Self {
-        Self { id: id.to_owned(), number, word: "changed", message: None }
-    }
-
-    pub(crate) fn denied(id: &str, number: u64, why: &str) -> Self {
-        Self { id: id.to_owned(), number, word: "denied", message: Some(why.to_owned()) }
-    }
-
-    pub(crate) fn gone(id: &str, number: u64, why: &str) -> Self {
-        Self { id: id.to_owned(), number, word: "gone", message: Some(why.to_owned()) }
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let mut shown = json!({"id": self.id, "event": self.word});
-        if let Some(message) = &self.message {
-            shown["message"] = message.as_str().into();
-        }
-        shown
-    }
-}
 
 pub(crate) struct Follow {
     pub(crate) room: Arc<dyn Room>,
@@ -94,8 +62,8 @@ impl Follow {
                         false
                     }
                     Err(problem) => {
-                        let word = if matches!(problem.code, 404 | 410) { Event::gone } else { Event::denied };
-                        let _ = self.events.send(word(&self.id, self.number, &problem.message)).await;
+                        let word = if matches!(problem.code, 404 | 410) { Word::Gone } else { Word::Denied };
+                        let _ = self.say(word(problem.message)).await;
                         return self.number;
                     }
                 },
@@ -109,10 +77,14 @@ impl Follow {
             // What came meanwhile is the same news.
             drain(&mut notices);
             said = Some(Instant::now());
-            if self.events.send(Event::changed(&self.id, self.number)).await.is_err() {
+            if self.say(Word::Changed).await.is_err() {
                 return self.number;
             }
         }
+    }
+
+    async fn say(&self, word: Word) -> Result<(), mpsc::error::SendError<Event>> {
+        self.events.send(Event { id: self.id.clone(), number: self.number, word }).await
     }
 
     async fn ask(&self) -> Result<Notices, Problem> {

@@ -12,17 +12,23 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
 
+use super::log::WINDOW;
 use super::*;
-use crate::visit::{Notice, Notices};
+use crate::visit::{Notice, Notices, Text};
 
-/// A room with one path, `/list`, whose right can be taken away and whose content can be changed.
+/// A room with a list whose content can be changed and a log without end. The right to both can be taken away.
 #[derive(Default)]
 struct Fake {
     /// What following is answered with; 0 is yes.
     refusal: AtomicU16,
     asked: AtomicUsize,
     changes: Mutex<Option<watch::Sender<u64>>>,
+    /// How many pieces of logs were asked for.
+    pieces: AtomicUsize,
 }
+
+/// The log's pieces; not a divisor of anything.
+const PIECE: usize = 50_001;
 
 impl Fake {
     fn change(&self) {
@@ -32,7 +38,7 @@ impl Fake {
 
 impl Room for Fake {
     fn owns(&self, path: &str) -> bool {
-        path == "/list"
+        path == "/list" || path == "/log"
     }
 
     fn answer(self: Arc<Self>, _: Visit) -> BoxFuture<'static, Answered> {
@@ -52,6 +58,27 @@ impl Room for Fake {
                 Some((Notice::Changed, receiver))
             })
             .boxed())
+        })
+    }
+
+    fn text(self: Arc<Self>, _: Caller, path: String, query: String) -> BoxFuture<'static, Result<Text, Problem>> {
+        Box::pin(async move {
+            if path != "/log" {
+                return Err(Problem::not_found("no log"));
+            }
+            let room = self.clone();
+            let last = if query == "short" { 2 } else { usize::MAX };
+            let pieces = stream::unfold(0, move |count| {
+                room.pieces.fetch_add(1, Relaxed);
+                async move { (count < last).then(|| (Ok(vec![b'x'; PIECE].into()), count + 1)) }
+            });
+            let until = async move {
+                while self.refusal.load(Relaxed) == 0 {
+                    sleep(Duration::from_secs(1)).await;
+                }
+                Problem::forbidden("no longer")
+            };
+            Ok(Text { pieces: pieces.boxed(), until: Box::pin(until) })
         })
     }
 }
@@ -81,6 +108,21 @@ impl Tab {
             }
         };
         timeout(Duration::from_secs(seconds), next).await.ok().flatten()
+    }
+}
+
+impl Tab {
+    /// How many bytes of a log come before it is silent for a second.
+    async fn take(&mut self, id: &str) -> usize {
+        let mut bytes = 0;
+        while let Ok(Some(Ok(frame))) = timeout(Duration::from_secs(1), self.0.next()).await {
+            if let Frame::Binary(frame) = frame {
+                assert_eq!((usize::from(frame[0]), &frame[1..=id.len()]), (id.len(), id.as_bytes()));
+                assert!(frame[1 + id.len()..].iter().all(|byte| *byte == b'x'));
+                bytes += frame.len() - 1 - id.len();
+            }
+        }
+        bytes
     }
 }
 
@@ -204,4 +246,72 @@ async fn an_id_used_again_does_not_hear_what_was_said_to_the_one_before() {
     room.change();
     let change = talk.queue.recv().await.unwrap();
     assert!(change.to_json()["event"] == "changed" && talk.is_live(&change));
+}
+
+fn follow(id: &str, query: &str) -> Value {
+    json!({"follow": {"id": id, "path": format!("/log?{query}")}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_is_read_no_further_than_the_tab_has_room_for() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    tab.say(follow("log", "")).await;
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "log", "event": "open"})));
+    assert_eq!(tab.take("log").await, WINDOW);
+    let read = room.pieces.load(Relaxed);
+    assert!(read <= WINDOW / PIECE + 2, "{read} pieces were read from the member");
+    // A tab that takes nothing still hears everything else.
+    tab.say(subscribe("a")).await;
+    sleep(Duration::from_millis(10)).await;
+    room.change();
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "a", "event": "changed"})));
+    tab.say(json!({"took": {"id": "log", "bytes": 1000}})).await;
+    assert_eq!(tab.take("log").await, 1000);
+    tab.say(json!({"took": {"id": "log", "bytes": WINDOW + 1000}})).await;
+    assert_eq!(tab.take("log").await, WINDOW);
+    tab.say(json!({"unsubscribe": "log"})).await;
+    tab.say(json!({"took": {"id": "log", "bytes": u64::MAX}})).await;
+    assert_eq!(tab.take("log").await, 0, "nothing comes of what was taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_says_how_it_ended() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    tab.say(follow("short", "short")).await;
+    assert_eq!(tab.hear(1).await.unwrap()["event"], "open");
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "short", "event": "ended"})));
+    for path in ["/list", "/nowhere"] {
+        tab.say(json!({"follow": {"id": "x", "path": path}})).await;
+        let heard = tab.hear(1).await.unwrap();
+        assert_eq!((&heard["event"], &heard["code"]), (&json!("failed"), &json!(404)), "{path}");
+    }
+    // The right is lost while the tab takes nothing: it is told all the same. // B-20
+    tab.say(follow("log", "")).await;
+    assert_eq!(tab.take("log").await, WINDOW);
+    room.refusal.store(403, Relaxed);
+    let lost = json!({"id": "log", "event": "failed", "code": 403, "reason": "Forbidden", "message": "no longer"});
+    assert_eq!(tab.hear(5).await, Some(lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_of_a_tab_are_bounded_and_leave_room_for_subscriptions() {
+    let room = Arc::new(Fake::default());
+    let (mut tab, _tasks) = open(&room).await;
+    for n in 0..=MOST_LOGS {
+        tab.say(follow(&format!("l{n}"), "")).await;
+    }
+    let mut heard = tab.hear(1).await.unwrap();
+    while heard["event"] == "open" {
+        heard = tab.hear(1).await.unwrap();
+    }
+    assert_eq!((&heard["id"], &heard["code"]), (&json!(format!("l{MOST_LOGS}")), &json!(429)));
+    tab.say(subscribe("a")).await;
+    while tab.hear(1).await.is_some() {}
+    room.change();
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "a", "event": "changed"})));
+    tab.say(json!({"unsubscribe": "l0"})).await;
+    tab.say(follow("l0", "")).await;
+    assert_eq!(tab.hear(1).await, Some(json!({"id": "l0", "event": "open"})));
 }

@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use clap::{Args, FromArgMatches};
 use gateway::Upstream;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams, core::ObjectMeta};
-use runtime::config::ApiSource;
+use runtime::{config::ApiSource, logging::Log};
 use tokio::time::timeout;
 
 use super::{Up, inside, local};
@@ -48,15 +49,15 @@ pub struct Shown {
 
 impl Meta {
     /// Ours unless a kubeconfig is given. `token` is the command line's.
-    pub async fn open(flags: &Up, dir: &DataDir, token: &str) -> Result<Meta, Problem> {
+    pub async fn open(flags: &Up, dir: &DataDir, token: &str, log: &Arc<Log>) -> Result<Meta, Problem> {
         match &flags.run.kubeconfig {
-            None => Meta::own(flags, dir, token).await,
+            None => Meta::own(flags, dir, token, log).await,
             Some(file) => Meta::elsewhere(file, token).await,
         }
     }
 
-    async fn own(flags: &Up, dir: &DataDir, token: &str) -> Result<Meta, Problem> {
-        let opened = Opened::open(apiserver_flags(flags, dir)?).await?;
+    async fn own(flags: &Up, dir: &DataDir, token: &str, log: &Arc<Log>) -> Result<Meta, Problem> {
+        let opened = Opened::open(apiserver_flags(flags, dir)?, log).await?;
         let url = opened.secure().map(|secure| secure.url.clone());
         let kubeconfig = url.as_ref().map(|_| dir.kubeconfig());
         let plain = opened.plain.map(|address| format!("http://{address}"));

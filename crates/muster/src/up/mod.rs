@@ -115,7 +115,7 @@ async fn serve(flags: Up, config: Config, log: Arc<Log>, exporter: Option<Export
         tracing::info!("the section apiExt is not used here: APIExt is on the console's address");
     }
     let token = local::new_token()?;
-    let mut meta = Meta::open(&flags, &dir, &token).await?;
+    let mut meta = Meta::open(&flags, &dir, &token, &log).await?;
     let started = tokio::select! {
         started = Started::new(&flags, &dir, &config, log, &meta, token) => started,
         () = signals.next() => Err(Problem::new(Kind::Failed, "stopped", "it was told to while it started")),
@@ -289,6 +289,9 @@ impl Served {
             .controllers(reconcilers);
         if let Some(file) = &meta.audit {
             face = face.audit(file.clone());
+        }
+        if let Some(metrics) = app.metrics() {
+            face = face.measure(metrics);
         }
         if flags.demo {
             face = face.demo_admin();

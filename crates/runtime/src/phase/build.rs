@@ -166,7 +166,7 @@ impl<P: Phase, E: Send + Sync + 'static> Builder<P, E> {
         let Some(initial) = initial.filter(|_| defects.is_empty()) else {
             return Err(Defects { kind: self.kind, defects });
         };
-        let graph = Graph::new(self.kind, &self.edges, &self.deadlines);
+        let graph = Graph::new(self.kind, &self.edges, &self.deadlines, &self.settings);
         let mut next = HashMap::new();
         for (from, to, reason) in &self.edges {
             next.entry((*from, *reason)).or_insert_with(Vec::new).push(*to);

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::{Phase, PhaseKind};
+use super::{Phase, PhaseKind, machine::Settings};
 
 /// Why one phase leads to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,10 +62,17 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// In the order of the tables.
     pub edges: Vec<Edge>,
+    /// The pauses after vain attempts, from the first to the longest: a phase that is not terminal is tried again in place.
+    pub retries: (Duration, Duration),
 }
 
 impl Graph {
-    pub(super) fn new<P: Phase>(kind: &'static str, edges: &[(P, P, Reason)], deadlines: &[(P, Duration)]) -> Self {
+    pub(super) fn new<P: Phase>(
+        kind: &'static str,
+        edges: &[(P, P, Reason)],
+        deadlines: &[(P, Duration)],
+        settings: &Settings,
+    ) -> Self {
         let node = |phase: P| Node {
             name: phase.name(),
             kind: phase.kind(),
@@ -73,7 +80,12 @@ impl Graph {
             deadline: deadlines.iter().find(|(of, _)| *of == phase).map(|(_, limit)| *limit),
         };
         let edge = |(from, to, reason): &(P, P, Reason)| Edge { from: from.name(), to: to.name(), reason: *reason };
-        Self { kind, nodes: P::all().iter().copied().map(node).collect(), edges: edges.iter().map(edge).collect() }
+        Self {
+            kind,
+            nodes: P::all().iter().copied().map(node).collect(),
+            edges: edges.iter().map(edge).collect(),
+            retries: (settings.backoff, settings.backoff_limit),
+        }
     }
 
     /// As a Mermaid state diagram.
@@ -87,7 +99,10 @@ impl Graph {
             let _ = writeln!(out, "    [*] --> p{n}");
         }
         for edge in &self.edges {
-            let _ = writeln!(out, "    p{} --> p{}: {}", id(edge.from), id(edge.to), edge.reason.label());
+            let _ = writeln!(out, "    p{} --> p{}: {}", id(edge.from), id(edge.to), self.why(edge));
+        }
+        for (n, _) in self.nodes.iter().enumerate().filter(|(_, node)| !node.kind.is_terminal()) {
+            let _ = writeln!(out, "    p{n} --> p{n}: {}", self.again());
         }
         for (n, _) in self.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_terminal()) {
             let _ = writeln!(out, "    p{n} --> [*]");
@@ -114,11 +129,32 @@ impl Graph {
                 Reason::Failure => "dashed",
                 Reason::Cancel | Reason::Forced => "dotted",
             };
-            let (from, to, why) = (quoted(edge.from), quoted(edge.to), edge.reason.label());
+            let (from, to, why) = (quoted(edge.from), quoted(edge.to), self.why(edge));
             let _ = writeln!(out, "    {from} -> {to} [label=\"{why}\", style={style}];");
+        }
+        for node in self.nodes.iter().filter(|node| !node.kind.is_terminal()) {
+            let (name, why) = (quoted(node.name), self.again());
+            let _ = writeln!(out, "    {name} -> {name} [label=\"{why}\", style=dotted];");
         }
         out.push_str("}\n");
         out
+    }
+}
+
+impl Graph {
+    /// What stands at an edge.
+    fn why(&self, edge: &Edge) -> &'static str {
+        let timed = self.nodes.iter().any(|node| node.name == edge.from && node.deadline.is_some());
+        match edge.reason {
+            Reason::Failure if timed => "failure or deadline",
+            reason => reason.label(),
+        }
+    }
+
+    /// What stands at the way from a phase to itself.
+    fn again(&self) -> String {
+        let (first, longest) = self.retries;
+        format!("retry after {first:?} to {longest:?}")
     }
 }
 

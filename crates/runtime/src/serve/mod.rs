@@ -2,6 +2,7 @@
 
 mod admin;
 mod answer;
+mod debug;
 mod exposition;
 mod routes;
 #[cfg(test)]
@@ -22,8 +23,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-pub use self::admin::Admin;
 use self::routes::Way;
+pub use self::{admin::Admin, debug::debug};
 use crate::{Handle, Metrics, health::Health};
 
 /// Connections at once to one address: probes, scrapers, a few people.

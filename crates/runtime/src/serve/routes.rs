@@ -4,25 +4,22 @@ use std::{fmt::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, StatusCode, header};
 use http_body::Body;
-use http_body_util::{BodyExt, Limited};
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
     Endpoints, Serves,
     answer::{self, Answer, Refusal},
-    exposition,
+    debug, exposition,
 };
 use crate::{
     BoxError, Handle, HandleError, Key,
     health::{Outcome, Probe},
-    profile::{self, ProfileError},
+    profile,
 };
 
 /// For everything but profiles, which say how long they take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing that is sent here is longer.
-const LONGEST_BODY: usize = 4096;
 
 /// How a request came.
 #[derive(Debug, Clone, Copy)]
@@ -77,9 +74,13 @@ where
         }
         ["readyz", check @ ..] if serves.health && reads => health(endpoints, Probe::Ready, check, query, way).await,
         ["metrics"] if serves.metrics && reads => metrics(endpoints, &request),
-        ["debug" | "controllers", ..] if serves.admin => {
+        ["debug", ..] if serves.admin => {
             let user = admit(endpoints, way, &request).await?;
-            inside(endpoints, &user, &segments, query, request).await
+            debug::inside(endpoints.log.as_ref(), &user, &segments, query, request).await
+        }
+        ["controllers", ..] if serves.admin => {
+            let user = admit(endpoints, way, &request).await?;
+            controllers(endpoints, &user, &segments, query, &request).await
         }
         _ => Err(not_here(serves, &path, reads)),
     }
@@ -165,45 +166,15 @@ fn metrics<B>(endpoints: &Endpoints, request: &Request<B>) -> Result<Answer, Ref
     })
 }
 
-/// Paths for administrators. `user` was let in for exactly this method and path.
-async fn inside<B>(
-    endpoints: &Arc<Endpoints>,
+/// The reconcilers, for administrators. `user` was let in for exactly this method and path.
+async fn controllers<B>(
+    endpoints: &Endpoints,
     user: &str,
     segments: &[&str],
     query: &Query,
-    request: Request<B>,
-) -> Result<Answer, Refusal>
-where
-    B: Body + Send,
-    B::Error: Into<BoxError>,
-{
+    request: &Request<B>,
+) -> Result<Answer, Refusal> {
     match (request.method().as_str(), segments) {
-        ("GET", ["debug", "pprof"] | ["debug", "pprof", ""]) => Ok(answer::text(
-            "profile?seconds=30  where the processor's time goes\nheap                who holds the memory (with --profiling)\n",
-        )),
-        ("GET", ["debug", "pprof", "profile"]) => {
-            let seconds = query.duration("seconds")?.unwrap_or(Duration::from_secs(30));
-            if seconds.is_zero() || seconds > profile::LONGEST {
-                return Err(Refusal::bad_request(format!("seconds must be 1 to {}", profile::LONGEST.as_secs())));
-            }
-            tracing::info!(user, seconds = seconds.as_secs(), "a CPU profile is taken");
-            pprof(profile::cpu(seconds).await)
-        }
-        ("GET", ["debug", "pprof", "heap"]) => pprof(profile::heap().await),
-        ("GET", ["debug", "loglevel"]) => match &endpoints.log {
-            Some(log) => Ok(answer::text(format!("{}\n", log.level()))),
-            None => Err(Refusal::not_found("the log level cannot be changed here")),
-        },
-        ("PUT", ["debug", "loglevel"]) => {
-            let log =
-                endpoints.log.clone().ok_or_else(|| Refusal::not_found("the log level cannot be changed here"))?;
-            let body = Limited::new(request.into_body(), LONGEST_BODY).collect().await;
-            let body = body.map_err(|e| Refusal::bad_request(e.to_string()))?.to_bytes();
-            let wanted = std::str::from_utf8(&body).map_err(|e| Refusal::bad_request(e.to_string()))?.trim();
-            log.set_level(wanted).map_err(Refusal::bad_request)?;
-            tracing::info!(user, level = log.level(), "the log level was changed");
-            Ok(answer::text(format!("{}\n", log.level())))
-        }
         ("GET", ["controllers"]) => {
             let manager = manager(endpoints)?;
             let items = manager.list().await.map_err(handle_refusal)?;
@@ -236,10 +207,7 @@ where
             );
             answer::json(&json!({"name": name, "action": action, "count": count}))
         }
-        (_, ["debug", ..] | ["controllers", ..]) => {
-            Err(Refusal::not_found(format!("there is no {} {:?} here", request.method(), request.uri().path())))
-        }
-        _ => Err(Refusal::not_found("not here")),
+        _ => Err(Refusal::not_found(format!("there is no {} {:?} here", request.method(), request.uri().path()))),
     }
 }
 
@@ -257,20 +225,11 @@ fn handle_refusal(error: HandleError) -> Refusal {
     }
 }
 
-fn pprof(profile: Result<Vec<u8>, ProfileError>) -> Result<Answer, Refusal> {
-    match profile {
-        Ok(profile) => Ok(answer::bytes("application/octet-stream", profile)),
-        Err(error @ ProfileError::Busy) => Err(Refusal::new(StatusCode::CONFLICT, "Conflict", error.to_string())),
-        Err(error @ ProfileError::Off) => Err(Refusal::not_found(error.to_string())),
-        Err(error) => Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", error.to_string())),
-    }
-}
-
 /// The query of a request, decoded.
-struct Query(Vec<(String, String)>);
+pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    fn of<B>(request: &Request<B>) -> Query {
+    pub(super) fn of<B>(request: &Request<B>) -> Query {
         let query = request.uri().query().unwrap_or_default().as_bytes();
         Query(form_urlencoded::parse(query).into_owned().collect())
     }
@@ -283,7 +242,7 @@ impl Query {
         self.all(name).any(|value| !matches!(value, "false" | "0"))
     }
 
-    fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Refusal> {
         let parse = |text: &str| text.parse().map(Duration::from_secs);
         let wrong = |_| Refusal::bad_request(format!("{name} must be a number of seconds"));
         self.all(name).next().map(parse).transpose().map_err(wrong)

@@ -140,10 +140,20 @@ fn a_machine_draws_itself_as_mermaid_and_dot() {
     let mermaid = machine.graph().mermaid();
     assert!(mermaid.contains("title: Demo\n---\nstateDiagram-v2\n"), "{mermaid}");
     assert!(mermaid.contains("state \"Precheck<br/>within 60s\" as p1\n"), "{mermaid}");
-    for line in ["[*] --> p0", "p0 --> p1: success", "p2 --> p5: failure", "p2 --> p5: cancel", "p3 --> [*]"] {
+    for line in [
+        "[*] --> p0",
+        "p0 --> p1: success",
+        "p2 --> p5: failure",
+        "p2 --> p5: cancel",
+        "p3 --> [*]",
+        "p1 --> p4: failure or deadline",
+        "p1 --> p1: retry after 1s to 300s",
+    ] {
         assert!(mermaid.lines().any(|l| l.trim() == line), "{line} is missing in\n{mermaid}");
     }
+    assert!(!mermaid.contains("p3 --> p3") && !mermaid.contains("p5 --> p5"), "nothing is tried again at the end");
     let dot = machine.graph().dot();
+    assert!(dot.contains("\"Running\" -> \"Running\" [label=\"retry after 1s to 300s\", style=dotted];"), "{dot}");
     assert!(dot.starts_with("digraph \"Demo\" {\n") && dot.ends_with("}\n"), "{dot}");
     assert!(dot.contains("\"Running\" [shape=box, label=\"Running\\ncan pause\"];"), "{dot}");
     assert!(dot.contains("\"Running\" -> \"Failed\" [label=\"cancel\", style=dotted];"), "{dot}");

@@ -1,16 +1,16 @@
 // The very first start: the link that the server printed makes the administrator, once.
-import { accessible, expect, settle, test } from "./person";
+import { accessible, expect, settle, test } from "../person";
+import { Server } from "../server";
 
-const LINK = process.env.MUSTER_SETUP_LINK ?? "";
 const PASSWORD = "a long enough sentence";
 
 test("the setup link makes the first administrator, once, and an empty fleet teaches", async ({ page, browser }) => {
-  await page.goto("/");
+  const server = await Server.start();
+  await page.goto(server.url);
   await expect(page.getByText("Use the setup link")).toBeVisible();
   await accessible(page);
 
-  const link = new URL(LINK);
-  await page.goto(`${link.pathname}${link.hash}`);
+  await page.goto(server.setupLink);
   await page.reload();
   await expect(page.getByRole("heading", { name: "Set up Muster" })).toBeVisible();
   await accessible(page);
@@ -29,11 +29,13 @@ test("the setup link makes the first administrator, once, and an empty fleet tea
   await accessible(page);
 
   const other = await (await browser.newContext({ locale: "en-GB" })).newPage();
-  await other.goto(new URL(`${link.pathname}${link.hash}`, page.url()).href);
+  await other.goto(server.setupLink);
   await other.getByLabel("New password").fill(PASSWORD);
   await other.getByLabel("The same again").fill(PASSWORD);
   await other.getByRole("button", { name: "Create administrator" }).click();
   await expect(other.getByRole("alert")).toBeVisible();
   await other.goto(new URL("/", page.url()).href);
   await expect(other.getByRole("heading", { name: "Log in to Muster" })).toBeVisible();
+  await other.context().close();
+  await server.stop();
 });

@@ -1,0 +1,9 @@
+// One `muster up --demo` for all tests, unless MUSTER_URL names a server that runs already.
+import { Server } from "./server";
+
+export default async function demo(): Promise<(() => Promise<void>) | undefined> {
+  if (process.env.MUSTER_URL) return undefined;
+  const server = await Server.start("--demo");
+  process.env.MUSTER_URL = server.url;
+  return () => server.stop();
+}
