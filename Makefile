@@ -50,7 +50,7 @@ bench: peers dist ## against kube-apiserver + etcd, both sides in one run; FLAGS
 	cargo build --release -p muster -p muster-bench -p muster-bench-reconciles -p muster-bench-fleet
 	MUSTER_BIN=target/release/muster target/release/muster-bench $(FLAGS)
 	MUSTER_BIN=target/release/muster target/release/muster-bench-reconciles $(FLAGS)
-	target/release/muster-bench-fleet $(FLAGS)
+	MUSTER_BIN=target/release/muster target/release/muster-bench-fleet $(FLAGS)
 
 peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis from Debian
 	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli >/dev/null

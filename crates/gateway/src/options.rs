@@ -60,6 +60,14 @@ pub struct Rate {
     pub burst: f64,
 }
 
+impl Rate {
+    /// So many, and twice as many at once.
+    pub fn of(per_second: u32) -> Self {
+        let per_second = f64::from(per_second);
+        Self { per_second, burst: per_second * 2.0 }
+    }
+}
+
 /// What clients may cost. The defaults are for a server open to a network.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -95,12 +103,19 @@ pub struct Limits {
     pub review_ttl: Duration,
 }
 
+impl Limits {
+    /// The defaults, with another rate for those whom the API knows.
+    pub fn paced(requests_per_second: u32) -> Self {
+        Self { per_caller: Rate::of(requests_per_second), ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 2_000,
             in_flight: 256,
-            per_caller: Rate { per_second: 100.0, burst: 200.0 },
+            per_caller: Rate::of(100),
             per_stranger: Rate { per_second: 20.0, burst: 60.0 },
             body_bytes: 3 << 20,
             head_bytes: 32 << 10,

@@ -1,7 +1,10 @@
 //! APIExt beside the hub: the configuration's section as the gateway takes it.
 
-use gateway::{Actions, Face, Listening, Options, ServeError, Tls, Upstream};
-use runtime::{Metrics, config::ApiExt};
+use gateway::{Actions, Face, Limits, Listening, Options, ServeError, Tls, Upstream};
+use runtime::{
+    Metrics,
+    config::{ApiExt, Gateway},
+};
 
 use crate::{
     hub,
@@ -9,7 +12,7 @@ use crate::{
 };
 
 /// Takes the address; nothing is answered yet.
-pub async fn bind(section: &ApiExt, metrics: Option<&Metrics>) -> Result<Listening, Problem> {
+pub async fn bind(section: &ApiExt, gateway: Gateway, metrics: Option<&Metrics>) -> Result<Listening, Problem> {
     let unusable = |why: String| {
         Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
             .next("mend apiExt.api, or leave it out to use the first manager's")
@@ -26,6 +29,7 @@ pub async fn bind(section: &ApiExt, metrics: Option<&Metrics>) -> Result<Listeni
         kinds: section.kinds.clone(),
         hosts: section.hosts.clone(),
         origins: section.origins.clone(),
+        limits: Limits::paced(gateway.requests_per_second),
         ..Options::new(section.address)
     };
     let face = Face::new(options, upstream).actions(actions());

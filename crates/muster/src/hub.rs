@@ -171,7 +171,7 @@ async fn serve(config: Config, log: Arc<runtime::logging::Log>, exporter: Option
     let app = App::new(&config, registry, Some(log)).await.map_err(problem)?;
     let members = Members::of_hub(&config.fleet, app.metrics()).await?;
     let face = match &config.api_ext {
-        Some(section) => Some(apiext::bind(section, app.metrics()).await?),
+        Some(section) => Some(apiext::bind(section, config.gateway, app.metrics()).await?),
         None => None,
     };
     let stop = CancellationToken::new();

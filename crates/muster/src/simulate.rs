@@ -27,6 +27,12 @@ pub struct Simulate {
     /// Nodes in each
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=5000))]
     pub nodes: u16,
+    /// Pods in each, ten to an application: app-1, app-2, …; a node takes 250
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub pods: u32,
+    /// Write no events: a large fleet is cheaper
+    #[arg(long)]
+    pub no_events: bool,
     /// What their names begin with
     #[arg(long, default_value = "member", value_name = "NAME")]
     pub prefix: String,
@@ -91,6 +97,7 @@ async fn start(
         let name = format!("{}-{}", flags.prefix, i + 1);
         let mut settings = Settings::new(&name);
         settings.nodes = vec![NodePool { count: usize::from(flags.nodes), ..NodePool::default() }];
+        settings.events = !flags.no_events;
         let member = Member::start(settings).await.map_err(failed)?;
         members.push(member.clone());
         if !flags.latency.is_zero() {
@@ -108,6 +115,7 @@ async fn start(
             })?,
         };
         let served = member.serve(SocketAddr::new(flags.bind_address, port), authority).await.map_err(failed)?;
+        member.fill(flags.pods as usize).await.map_err(failed)?;
         let path = dir.root().join(format!("{name}.kubeconfig"));
         pki::write_private(&path, served.kubeconfig.as_bytes())?;
         say(&format!("{name}\t{}\t{}\n", served.url, path.display()))?;
@@ -123,7 +131,7 @@ fn failed(error: MemberError) -> Problem {
     match error {
         MemberError::Listen { .. } => Problem::new(Kind::InUse, "a simulated cluster cannot be served", error)
             .next("choose another --port (0 for free ones)"),
-        MemberError::Start { .. } | MemberError::Certificates { .. } => {
+        MemberError::Start { .. } | MemberError::Certificates { .. } | MemberError::Fill { .. } => {
             Problem::new(Kind::Failed, "a simulated cluster cannot be run", error)
         }
     }

@@ -19,6 +19,7 @@ mod doors;
 mod driver;
 mod engine;
 mod exec;
+mod fill;
 mod kubelet;
 mod log;
 mod log_request;

@@ -47,6 +47,8 @@ pub enum MemberError {
     Listen { name: String, source: BindError },
     #[error("the simulated member {name} cannot use its certificates: {why}")]
     Certificates { name: String, why: String },
+    #[error("the simulated member {name} cannot be filled: {why}")]
+    Fill { name: String, why: String },
 }
 
 /// A running simulated cluster. Cheap to clone: a handle. It runs until [`Member::stop`].

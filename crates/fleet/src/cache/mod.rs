@@ -3,6 +3,7 @@
 
 mod direct;
 mod follow;
+mod short;
 mod store;
 
 use std::{
@@ -24,7 +25,7 @@ use tokio::{
 };
 
 use self::store::Store;
-pub use self::store::{Bytes, Selection};
+pub use self::{short::Bytes, store::Selection};
 
 /// How long a kind is followed after the last question about it.
 const IDLE: Duration = Duration::from_secs(300);

@@ -3,21 +3,18 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
 };
 
 use runtime::Key;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::short::Bytes;
+
 /// What an entry costs beside its bytes: key, map and pointers, measured and rounded up.
 const OVERHEAD: usize = 200;
 /// What nobody reads here, and is often half of an object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// One object as JSON, without what is the same for all of its kind (`apiVersion`, `kind`), without `managedFields` and what kubectl
-/// last applied, and if it is a Secret without its values.
-pub type Bytes = Arc<[u8]>;
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -79,8 +76,9 @@ impl Store {
 
     pub(crate) fn put(&mut self, key: Key, bytes: Bytes) {
         self.remove(&key);
-        {
-            let labels = labels_of(&bytes);
+        if !self.indexes.is_empty() {
+            let json = bytes.json();
+            let labels = labels_of(&json);
             for index in &mut self.indexes {
                 if let Some(value) = labels.get(index.label.as_str()) {
                     index.values.entry(Box::from(&**value)).or_default().insert(key.clone(), bytes.clone());
@@ -94,7 +92,11 @@ impl Store {
     pub(crate) fn remove(&mut self, key: &Key) -> bool {
         let Some(bytes) = self.objects.remove(key) else { return false };
         self.size -= cost(key, &bytes);
-        let labels = labels_of(&bytes);
+        if self.indexes.is_empty() {
+            return true;
+        }
+        let json = bytes.json();
+        let labels = labels_of(&json);
         for index in &mut self.indexes {
             let Some(value) = labels.get(index.label.as_str()) else { continue };
             if let Some(found) = index.values.get_mut(&**value) {
@@ -147,11 +149,12 @@ fn labels_of(bytes: &[u8]) -> Labels<'_> {
     head.and_then(|head| head.metadata.labels).unwrap_or_default()
 }
 
-fn has_labels(bytes: &[u8], wanted: &[(&str, &str)]) -> bool {
+fn has_labels(bytes: &Bytes, wanted: &[(&str, &str)]) -> bool {
     if wanted.is_empty() {
         return true;
     }
-    let labels = labels_of(bytes);
+    let json = bytes.json();
+    let labels = labels_of(&json);
     wanted.iter().all(|(name, value)| labels.get(*name).is_some_and(|has| has == value))
 }
 
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_is_not_kept() {
         let (_, bytes) = pod("n", "a", "x");
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let text = String::from_utf8(bytes.json()).unwrap();
         assert!(bytes.len() < 200 && text.contains("\"a\":\"b\""), "{text}");
         assert_eq!(compact(json!({"metadata": {}}), false), None);
         assert_eq!(compact(json!("x"), false), None);
@@ -210,7 +213,7 @@ mod tests {
         let object = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s", "namespace": "n",
             "annotations": {LAST_APPLIED: "canary"}}, "data": {"password": "canary"}, "stringData": {"token": "canary"}});
         let (_, _, bytes) = compact(object, true).unwrap();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let text = String::from_utf8(bytes.json()).unwrap();
         assert!(!text.contains("canary") && text.contains("password"), "{text}");
     }
 

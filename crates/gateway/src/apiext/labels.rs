@@ -1,7 +1,49 @@
-//! Label selectors in the syntax of Kubernetes: `app=web,tier in (a,b),!canary`.
+//! The labels of a row, and selectors of them in the syntax of Kubernetes: `app=web,tier in (a,b),!canary`.
 
 const LONGEST: usize = 4_096;
 const MOST: usize = 64;
+
+/// The labels of one row in one piece: a fleet has hundreds of thousands of rows, and a piece of memory for each key and each value
+/// would cost more than their text.
+#[derive(Debug, Default)]
+pub(crate) struct Labels {
+    /// Keys and values by turns, a line break behind each.
+    text: Box<str>,
+    /// Where the line break behind each stands. What is before it can hold line breaks, too.
+    ends: Box<[u32]>,
+}
+
+impl Labels {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let begin = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1);
+        let piece = move |at: usize| self.text.get(begin(at)..self.ends[at] as usize).unwrap_or_default();
+        (0..self.ends.len() / 2).map(move |pair| (piece(pair * 2), piece(pair * 2 + 1)))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// All keys and values, each on a line.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (key, value) in labels {
+            for piece in [key.as_ref(), value.as_ref()] {
+                text.push_str(piece);
+                // Objects are at most a few megabytes.
+                ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
+                text.push('\n');
+            }
+        }
+        Self { text: text.into(), ends: ends.into() }
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Selector {
@@ -31,9 +73,14 @@ impl Selector {
         Ok(Self { terms })
     }
 
-    pub(crate) fn matches(&self, labels: &[(Box<str>, Box<str>)]) -> bool {
+    /// Whether it selects everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    pub(crate) fn matches(&self, labels: &Labels) -> bool {
         self.terms.iter().all(|term| {
-            let value = labels.iter().find(|(key, _)| **key == *term.key).map(|(_, value)| &**value);
+            let value = labels.get(&term.key);
             match (&term.values, value) {
                 (None, value) => value.is_some() != term.negated,
                 (Some(_), None) => term.negated,
@@ -117,7 +164,7 @@ mod tests {
 
     #[test]
     fn selectors_select_as_kubernetes_does() {
-        let labels: Vec<(Box<str>, Box<str>)> = vec![("app".into(), "web".into()), ("a.b/c".into(), "".into())];
+        let labels: Labels = [("app", "web"), ("a.b/c", "")].into_iter().collect();
         let selects = |text: &str| Selector::parse(text).unwrap().matches(&labels);
         for yes in [
             "",
@@ -156,6 +203,20 @@ mod tests {
             "a in x (b)",
         ] {
             assert!(Selector::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever they hold: a member may send anything.
+        #[test]
+        fn labels_are_read_back_as_they_were(labels in proptest::collection::btree_map("\\PC{0,5}|[a\n]{0,3}", "[aé\n]{0,4}", 0..6)) {
+            let kept: Labels = labels.iter().collect();
+            let read: Vec<(String, String)> = kept.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            proptest::prop_assert_eq!(read, labels.clone().into_iter().collect::<Vec<_>>());
+            for (key, value) in &labels {
+                proptest::prop_assert_eq!(kept.get(key), Some(value.as_str()));
+            }
+            proptest::prop_assert_eq!(kept.get("no such key"), None);
         }
     }
 }

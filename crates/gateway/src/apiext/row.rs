@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalog::Kind;
 use super::field::{Cell, FieldPath};
+use super::labels::Labels;
 use super::scan;
 
 /// Fields of the flat shape that the server makes; writers may send them back, they are not read.
@@ -39,8 +40,8 @@ pub(crate) struct Row {
     pub(crate) version: Box<str>,
     created: Cell,
     phase: Cell,
-    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
-    /// What `q` looks at, in lower case.
+    pub(crate) labels: Labels,
+    /// What `q` looks at beside names and labels, in lower case; of these only what is not.
     text: Box<str>,
     shown: Shown,
     cells: Mutex<Vec<(u32, Cell)>>,
@@ -150,12 +151,13 @@ impl Row {
     /// An object of a member as it is kept in memory. What it looks like is made when it is shown.
     pub(crate) fn of_member(cluster: &Arc<str>, key: &Key, object: &fleet::Bytes, kind: &Arc<Kind>) -> Self {
         let namespace = key.namespace.clone().unwrap_or_else(|| Arc::from(""));
-        let Ok(Head { metadata, status, spec }) = serde_json::from_slice::<Head<'_>>(object) else {
+        let json = object.json();
+        let Ok(Head { metadata, status, spec }) = serde_json::from_slice::<Head<'_>>(&json) else {
             // Of a strange shape: read as a whole, which asks for less, and else shown by its name.
-            if let Ok(whole) = serde_json::from_slice(object) {
+            if let Ok(whole) = serde_json::from_slice(&json) {
                 return Self::flat(whole, kind, Show::Public, cluster.clone());
             }
-            let whole: Value = serde_json::from_slice(object).unwrap_or_default();
+            let whole: Value = serde_json::from_slice(&json).unwrap_or_default();
             let labels = whole["metadata"]["labels"].as_object().into_iter().flatten();
             let labels =
                 labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect();
@@ -180,11 +182,10 @@ impl Row {
 
     /// A row of a shape of its own.
     pub(crate) fn shaped(shape: Shape<'_>) -> Self {
-        let labels = shape.labels.iter().map(|(key, value)| (Box::from(&**key), Box::from(&**value))).collect();
+        let labels: Labels = shape.labels.iter().collect();
         let cell = |text: &str| if text.is_empty() { Cell::Missing } else { Cell::text(text) };
-        let mut text: Vec<&str> = vec![shape.cluster, shape.name, shape.namespace, shape.phase];
-        text.extend(shape.labels.iter().flat_map(|(key, value)| [&**key, &**value]));
-        text.extend(shape.words);
+        let words = [shape.phase].into_iter().chain(shape.words.iter().copied());
+        let text = search_text([shape.cluster, shape.name, shape.namespace], &labels, words);
         Self {
             cluster: shape.cluster.clone(),
             namespace: shape.namespace.clone(),
@@ -194,7 +195,7 @@ impl Row {
             created: cell(shape.created),
             phase: cell(shape.phase),
             labels,
-            text: text.join("\n").to_lowercase().into(),
+            text,
             shown: Shown::Json(shape.json.into_boxed_slice()),
             cells: Mutex::default(),
         }
@@ -229,7 +230,10 @@ impl Row {
             rest.remove(*field);
         }
         let (phase, message) = phase(&rest, metadata.deletion_timestamp.is_some());
-        let text = search_text([&cluster, &name, &namespace], phase, &labels, &rest);
+        let kept: Labels = labels.iter().collect();
+        let spec = rest.get("spec").unwrap_or(&Value::Null);
+        let described = ["displayName", "description"].iter().filter_map(|key| spec[key].as_str());
+        let text = search_text([&cluster, &name, &namespace], &kept, phase.into_iter().chain(described));
         let flat = Flat {
             id: &id,
             cluster: &cluster,
@@ -252,7 +256,7 @@ impl Row {
             cluster,
             created: Cell::text(created),
             phase: phase.map_or(Cell::Missing, Cell::text),
-            labels: labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+            labels: kept,
             namespace: namespace.into(),
             name: name.into(),
             id: id.into(),
@@ -267,7 +271,7 @@ impl Row {
     pub(crate) fn json(&self) -> Cow<'_, [u8]> {
         match &self.shown {
             Shown::Json(json) => Cow::Borrowed(json),
-            Shown::Object(object, kind) => match serde_json::from_slice(object) {
+            Shown::Object(object, kind) => match serde_json::from_slice(&object.json()) {
                 Ok(object) => match Self::flat(object, kind, Show::Public, self.cluster.clone()).shown {
                     Shown::Json(json) => Cow::Owned(json.into_vec()),
                     Shown::Object(..) => Cow::Borrowed(b"{}"),
@@ -282,11 +286,12 @@ impl Row {
             Shown::Json(json) => json.len(),
             Shown::Object(..) => 0,
         };
-        json + self.text.len() + 400
+        json + self.text.len() + self.labels.text().len() + 400
     }
 
     pub(crate) fn contains(&self, lower: &str) -> bool {
-        self.text.contains(lower)
+        let own = [&*self.text, &*self.name, &*self.namespace, &*self.cluster, self.labels.text()];
+        own.iter().any(|text| text.contains(lower))
     }
 
     /// Puts the cells of these columns at the end of `cells`. A column with a number is kept with the row under it.
@@ -320,7 +325,7 @@ impl Row {
         if let Shown::Object(object, kind) = &self.shown
             && let Some(path) = in_object(path, kind)
         {
-            return scan::cell(&path, object);
+            return scan::cell(&path, &object.json());
         }
         scan::cell(path, &self.json())
     }
@@ -337,10 +342,7 @@ impl Row {
                 "phase" => Some(self.phase.clone()),
                 _ => None,
             },
-            [first, key] if first == "labels" => {
-                let value = self.labels.iter().find(|(known, _)| **known == **key);
-                Some(value.map_or(Cell::Missing, |(_, value)| Cell::text(value)))
-            }
+            [first, key] if first == "labels" => Some(self.labels.get(key).map_or(Cell::Missing, Cell::text)),
             _ => None,
         }
     }
@@ -376,18 +378,11 @@ fn in_object<'a>(path: &'a FieldPath, kind: &Kind) -> Option<Cow<'a, FieldPath>>
     Some(Cow::Owned(FieldPath::of(["metadata", field].into_iter().chain(rest.iter().map(String::as_str)))))
 }
 
-/// Names, labels, phase and the words people give things.
-fn search_text(
-    names: [&str; 3],
-    phase: Option<&str>,
-    labels: &std::collections::BTreeMap<String, String>,
-    rest: &Map<String, Value>,
-) -> Box<str> {
-    let spec = rest.get("spec").unwrap_or(&Value::Null);
-    let described = ["displayName", "description"].iter().filter_map(|key| spec[key].as_str());
-    let labels = labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-    let all: Vec<&str> = names.into_iter().chain(phase).chain(labels).chain(described).collect();
-    all.join("\n").to_lowercase().into()
+/// The phase and the words people give things. Names and labels are looked at where they are, unless they are not in lower case.
+fn search_text<'a>(names: [&'a str; 3], labels: &'a Labels, words: impl Iterator<Item = &'a str>) -> Box<str> {
+    let plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
+    let strange = names.into_iter().chain([labels.text()]).filter(|text| !text.bytes().all(plain));
+    words.chain(strange).collect::<Vec<_>>().join("\n").to_lowercase().into()
 }
 
 /// One word for how it is, and why: from the status's own phase, else from the condition that decides.
@@ -485,6 +480,19 @@ mod tests {
             json!({"metadata": {"name": "x", "deletionTimestamp": "2026-01-02T03:04:05Z"}, "status": {"phase": "Running"}}),
         );
         assert_eq!(going.phase, Cell::text("Terminating"));
+    }
+
+    #[test]
+    fn a_search_finds_names_labels_phase_and_words_in_any_case() {
+        let row =
+            plain(json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": {"Team": "Größe", "app": "x"}},
+            "spec": {"displayName": "The Shop"}, "status": {"phase": "Running"}}));
+        for word in ["web", "hop", "team", "größe", "app", "the shop", "running"] {
+            assert!(row.contains(word), "{word}");
+        }
+        for word in ["webshop", "web-1shop", "teamgröße", "displayname", "db"] {
+            assert!(!row.contains(word), "{word}");
+        }
     }
 
     #[test]

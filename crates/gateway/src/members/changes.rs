@@ -138,7 +138,7 @@ fn heard(cache: Arc<Cache>, shown: &Shown) -> BoxStream<'static, Notice> {
         let this = object.as_deref().is_none_or(|object| object == &*change.key.name);
         // Of what is gone nobody knows any more what it said.
         let said = match (&word, &change.now) {
-            (Some(word), Some(now)) => memchr::memmem::find(now, word.as_bytes()).is_some(),
+            (Some(word), Some(now)) => memchr::memmem::find(&now.json(), word.as_bytes()).is_some(),
             _ => true,
         };
         here && this && said

@@ -172,7 +172,7 @@ impl Members {
                 (_, trouble) => return Err(("Failed", trouble.map_or_else(|| why.to_string(), |why| why.to_string()))),
             },
         };
-        let revisions = newest(objects.iter().filter_map(|(key, object)| revision(key, object)), app, parts);
+        let revisions = newest(objects.iter().filter_map(|(key, object)| revision(key, &object.json())), app, parts);
         let told = revisions.iter().map(|revision| async move { self.told(reached, revision, until).await });
         let told: Vec<_> = told.collect();
         let told: Vec<Arc<Told>> = stream::iter(told).buffered(AT_ONCE).collect().await;

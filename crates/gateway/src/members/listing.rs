@@ -206,8 +206,7 @@ impl Parts {
     }
 
     pub(super) fn fit(&self, row: &Row) -> bool {
-        self.0.is_empty()
-            || self.fit_labels(|label| row.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| &**value))
+        self.0.is_empty() || self.fit_labels(|label| row.labels.get(label))
     }
 
     pub(super) fn fit_labels<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {

@@ -229,7 +229,7 @@ impl Members {
         let Some(kind) = self.kind_once_on(cluster, &asked) else { return Ok(None) };
         let Some((found, since)) = reach.one()?.remembered(object) else { return Ok(None) };
         // In memory it is without what all of its kind have in common.
-        let mut whole: Value = serde_json::from_slice(&found).map_err(|_| unreadable())?;
+        let mut whole: Value = serde_json::from_slice(&found.json()).map_err(|_| unreadable())?;
         whole["apiVersion"] = kind.api_version().into();
         whole["kind"] = kind.kind.clone().into();
         let ago = since.map(|since| since.elapsed()).unwrap_or_default();

@@ -249,7 +249,7 @@ impl Act {
         let objects = objects(seen).await?;
         let mut all = Vec::new();
         for (key, object) in objects {
-            let failed = match plan(&object) {
+            let failed = match plan(&object.json()) {
                 Plan::Leave => continue,
                 Plan::Cannot(why) => Some(why.to_owned()),
                 Plan::Restart | Plan::Delete => {

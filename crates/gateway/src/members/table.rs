@@ -73,7 +73,7 @@ impl Table {
             let place = (key.namespace.as_deref().unwrap_or_default(), &*key.name);
             // Both are in the same order.
             while old.next_if(|entry| (&*entry.row.namespace, &*entry.row.name) < place).is_some() {}
-            let same = old.next_if(|entry| Arc::ptr_eq(&entry.object, &object));
+            let same = old.next_if(|entry| entry.object.is_same(&object));
             let entry = match same {
                 Some(Entry { object, row, index, sum }) => {
                     Entry { object: object.clone(), row: row.clone(), index: index.clone(), sum: *sum }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::Args;
-use gateway::{Face, Listening, Options, PublicUrl, ServeError, Tls};
+use gateway::{Face, Limits, Listening, Options, PublicUrl, ServeError, Tls};
 use pki::{Authority, Names};
 use runtime::{
     app::{App, AppError},
@@ -279,7 +279,8 @@ impl Served {
             members.fleet.measure(metrics);
         }
         let reconcilers = Arc::new(Reconcilers::of(&app, config, hub::registry()));
-        let (options, authority) = options(flags, dir)?;
+        let (mut options, authority) = options(flags, dir)?;
+        options.limits = Limits::paced(config.gateway.requests_per_second);
         let mut face = Face::new(options, meta.upstream.clone())
             .actions(apiext::actions())
             .console()

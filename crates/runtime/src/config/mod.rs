@@ -40,6 +40,15 @@ pub struct Config {
     pub fleet: Fleet,
     /// The REST face, if it is to run.
     pub api_ext: Option<ApiExt>,
+    /// What callers of REST may cost.
+    pub gateway: Gateway,
+}
+
+/// What callers of REST may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateway {
+    /// Requests of one caller; twice as many at once after a pause.
+    pub requests_per_second: u32,
 }
 
 /// Where member clusters are declared, and how they are looked after.
@@ -221,11 +230,14 @@ impl Config {
         let mut section = root.section(reader, "apiExt");
         let api_ext = api_ext(reader, &mut section, &managers, folder).filter(|_| wanted);
         section.finish(reader);
+        let mut section = root.section(reader, "gateway");
+        let gateway = gateway(reader, &mut section);
+        section.finish(reader);
         root.finish(reader);
         check_addresses(reader, &managers, api_ext.as_ref());
         let problems = std::mem::replace(reader, Reader::new(name, Overrides::default())).finish();
         if problems.is_empty() {
-            Ok(Config { logging, tracing, managers, fleet, api_ext })
+            Ok(Config { logging, tracing, managers, fleet, api_ext, gateway })
         } else {
             Err(ConfigError { problems })
         }
@@ -394,6 +406,14 @@ fn api_ext(reader: &mut Reader, section: &mut Section, managers: &[ManagerConfig
     let (kinds, hosts, origins) = (words("kinds"), words("hosts"), words("origins"));
     let api = api(reader, section, folder).or_else(|| managers.first().map(|manager| manager.api.clone()))?;
     Some(ApiExt { address: address?, tls, client_ca, kinds, hosts, origins, api })
+}
+
+fn gateway(reader: &mut Reader, section: &mut Section) -> Gateway {
+    let requests_per_second = section.value(reader, "requestsPerSecond", |text| match text.parse() {
+        Ok(rate @ 1..=1_000_000) => Ok(rate),
+        _ => Err("it must be a number from 1 to 1000000"),
+    });
+    Gateway { requests_per_second: requests_per_second.unwrap_or(100) }
 }
 
 /// A path in the file is relative to the file; elsewhere to where the program runs.

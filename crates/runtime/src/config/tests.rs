@@ -33,6 +33,16 @@ fn nothing_said_means_the_defaults_everybody_knows() {
     assert_eq!((election.lease.as_secs(), election.renew_deadline.as_secs(), election.retry.as_secs()), (15, 10, 2));
     assert!(manager.controllers.allows("anything") && !manager.profiling && manager.tls.is_none());
     assert!(config.api_ext.is_none() && config.tracing.endpoint.is_none() && config.logging.verbosity == 0);
+    assert_eq!(config.gateway.requests_per_second, 100);
+}
+
+#[test]
+fn how_fast_a_caller_may_ask_is_a_number_within_reason() {
+    assert_eq!(read("gateway: {requestsPerSecond: 5000}").unwrap().gateway.requests_per_second, 5000);
+    for wrong in ["0", "1000001", "fast", "-1"] {
+        let problems = read(&format!("gateway: {{requestsPerSecond: {wrong}}}")).unwrap_err();
+        assert!(problems[0].contains("gateway.requestsPerSecond"), "{problems:?}");
+    }
 }
 
 #[test]

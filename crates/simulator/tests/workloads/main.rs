@@ -6,6 +6,7 @@ extern crate muster_simulator as simulator;
 mod converge;
 mod doors;
 mod failures;
+mod fill;
 mod network;
 mod others;
 mod rollout;

@@ -58,8 +58,9 @@ struct DeploymentRow<'a> {
 }
 
 pub(super) fn deployment(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made> {
+    let text = object.json();
     let Object { metadata, spec, status } =
-        serde_json::from_slice::<Object<'_, DeploymentSpec<'_>, DeploymentStatus>>(object).ok()?;
+        serde_json::from_slice::<Object<'_, DeploymentSpec<'_>, DeploymentStatus>>(&text).ok()?;
     let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
     let namespace = key.namespace.clone().unwrap_or_default();
     let labels = metadata.labels.unwrap_or_default();

@@ -75,7 +75,8 @@ struct EndpointsRow<'a> {
 }
 
 pub(super) fn endpoints(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made> {
-    let EndpointsObject { metadata, subsets } = serde_json::from_slice(object).ok()?;
+    let text = object.json();
+    let EndpointsObject { metadata, subsets } = serde_json::from_slice(&text).ok()?;
     let subsets = subsets.unwrap_or_default();
     let namespace = key.namespace.clone().unwrap_or_default();
     let labels = metadata.labels.unwrap_or_default();

@@ -73,7 +73,8 @@ struct EventRow<'a> {
 }
 
 pub(super) fn event(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made> {
-    let event: EventObject<'_> = serde_json::from_slice(object).ok()?;
+    let text = object.json();
+    let event: EventObject<'_> = serde_json::from_slice(&text).ok()?;
     let namespace = key.namespace.clone().unwrap_or_default();
     let about = event.involved_object.as_ref();
     let kind = about.and_then(|about| about.kind.as_deref()).unwrap_or_default();

@@ -147,7 +147,7 @@ impl View {
         };
         made.unwrap_or_else(|| {
             let row = Row::of_member(cluster, key, object, self.kind());
-            let index = apps(row.labels.iter().map(|(key, value)| (&**key, &**value)));
+            let index = apps(row.labels.iter());
             Made { row, index, sum: Sum { count: 1, ..Sum::default() } }
         })
     }

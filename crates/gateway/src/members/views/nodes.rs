@@ -53,8 +53,9 @@ struct NodeRow<'a> {
 }
 
 pub(super) fn node(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made> {
+    let text = object.json();
     let Object { metadata, spec, status } =
-        serde_json::from_slice::<Object<'_, NodeSpec, NodeStatus<'_>>>(object).ok()?;
+        serde_json::from_slice::<Object<'_, NodeSpec, NodeStatus<'_>>>(&text).ok()?;
     let status = status.unwrap_or_default();
     let labels = metadata.labels.unwrap_or_default();
     let ready = is_true(status.conditions.as_deref(), "Ready");

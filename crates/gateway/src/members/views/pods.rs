@@ -120,8 +120,9 @@ struct PodRow<'a> {
 }
 
 pub(super) fn pod(cluster: &Arc<str>, key: &Key, object: &Bytes) -> Option<Made> {
+    let text = object.json();
     let Object { metadata, spec, status } =
-        serde_json::from_slice::<Object<'_, PodSpec<'_>, PodStatus<'_>>>(object).ok()?;
+        serde_json::from_slice::<Object<'_, PodSpec<'_>, PodStatus<'_>>>(&text).ok()?;
     let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
     let namespace = key.namespace.clone().unwrap_or_default();
     let labels = metadata.labels.unwrap_or_default();
