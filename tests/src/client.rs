@@ -145,6 +145,7 @@ enum Way {
 }
 
 /// One request.
+#[derive(Clone)]
 pub struct Call<'a> {
     peer: &'a Peer,
     method: &'a str,
@@ -238,9 +239,18 @@ impl<'a> Call<'a> {
         let what = format!("{} {}", self.method, self.path);
         let limit = self.limit;
         tokio::time::timeout(limit, async {
-            let (parts, body) = self.open().await?.into_parts();
-            let body = body.collect().await?.to_bytes();
-            Ok(Answer { what, status: parts.status.as_u16(), version: parts.version, headers: parts.headers, body })
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                let (parts, body) = self.clone().open().await?.into_parts();
+                let body = match body.collect().await {
+                    // A 401 did nothing, so it can be had again, with its body.
+                    Err(cut) if parts.status == 401 && tries < 5 && is_goodbye(&cut) => continue,
+                    body => body?.to_bytes(),
+                };
+                let status = parts.status.as_u16();
+                return Ok(Answer { what, status, version: parts.version, headers: parts.headers, body });
+            }
         })
         .await
         .map_err(|_| format!("no answer within {limit:?}"))?
@@ -272,7 +282,7 @@ impl<'a> Call<'a> {
         let request = whole.clone().map(BodyExt::boxed);
         match self.way {
             Way::Shared => match self.peer.shared().await?.send_request(request).await {
-                Err(refused) if unread(&refused) => {
+                Err(refused) if is_goodbye(&refused) => {
                     Ok(self.peer.h2().await?.send_request(whole.map(BodyExt::boxed)).await?)
                 }
                 answered => Ok(answered?),
@@ -293,9 +303,9 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether the server said goodbye without having read the request. Kubernetes does on the connection of a 401, to
-/// whatever came after it there.
-fn unread(refused: &hyper::Error) -> bool {
+/// Whether the server said goodbye without an error. Kubernetes does on the connection of a 401, to whatever came after
+/// it there, unread, and sometimes before the body of the 401 itself.
+fn is_goodbye(refused: &hyper::Error) -> bool {
     let cause = std::error::Error::source(refused).and_then(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| cause.is_go_away() && cause.is_remote() && cause.reason() == Some(h2::Reason::NO_ERROR))
         || refused.is_canceled()
