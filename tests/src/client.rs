@@ -242,10 +242,21 @@ impl<'a> Call<'a> {
             let mut tries = 0;
             loop {
                 tries += 1;
-                let (parts, body) = self.clone().open().await?.into_parts();
+                let opened = match self.clone().open().await {
+                    Err(why) if tries < 9 && why.downcast_ref().is_some_and(is_goodbye) => {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        continue;
+                    }
+                    opened => opened?,
+                };
+                let (parts, body) = opened.into_parts();
                 let body = match body.collect().await {
-                    // A 401 did nothing, so it can be had again, with its body.
-                    Err(cut) if parts.status == 401 && tries < 5 && is_goodbye(&cut) => continue,
+                    // A refusal did nothing, so it can be had again, with its body.
+                    Err(cut)
+                        if (parts.status.as_u16() >= 400 || self.method == "GET") && tries < 9 && is_goodbye(&cut) =>
+                    {
+                        continue;
+                    }
                     body => body?.to_bytes(),
                 };
                 let status = parts.status.as_u16();
