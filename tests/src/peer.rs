@@ -360,10 +360,10 @@ impl Peer {
         Watch::open(self, path, None).await
     }
 
-    /// A namespace of its own for one case, so that cases do not meet.
+    /// A namespace of its own for one case, so that cases do not meet; of fixed length, so that no name is the beginning of another in a log.
     pub async fn namespace(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("case-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("case-{:04}", NEXT.fetch_add(1, Ordering::Relaxed));
         let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.post("/api/v1/namespaces", body).await.ok(201);
         name
