@@ -184,6 +184,8 @@ impl Peer {
                     "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
                     "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                     "--authorization-mode=RBAC".to_owned(),
+                    // As installers do; what may run where is a matter of admission.
+                    "--allow-privileged=true".to_owned(),
                     "--endpoint-reconciler-type=none".to_owned(),
                     // Compaction only when a test asks for it.
                     "--etcd-compaction-interval=0".to_owned(),

@@ -17,6 +17,7 @@ pub mod lines;
 pub mod logging;
 mod manager;
 mod metrics;
+pub mod packed;
 mod pattern;
 pub mod phase;
 pub mod process;

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_is_not_kept() {
         let (_, bytes) = pod("n", "a", "x");
-        let text = String::from_utf8(bytes.json()).unwrap();
+        let text = String::from_utf8(bytes.json().into_owned()).unwrap();
         assert!(bytes.len() < 200 && text.contains("\"a\":\"b\""), "{text}");
         assert_eq!(compact(json!({"metadata": {}}), false), None);
         assert_eq!(compact(json!("x"), false), None);
@@ -213,7 +213,7 @@ mod tests {
         let object = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s", "namespace": "n",
             "annotations": {LAST_APPLIED: "canary"}}, "data": {"password": "canary"}, "stringData": {"token": "canary"}});
         let (_, _, bytes) = compact(object, true).unwrap();
-        let text = String::from_utf8(bytes.json()).unwrap();
+        let text = String::from_utf8(bytes.json().into_owned()).unwrap();
         assert!(!text.contains("canary") && text.contains("password"), "{text}");
     }
 

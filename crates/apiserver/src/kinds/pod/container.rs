@@ -257,9 +257,6 @@ pub fn is_id(id: i64) -> bool {
 }
 
 fn security_context(at: &At<'_>, pod: &Pod<'_>, errors: &mut FieldErrors) {
-    if at.flag("privileged") {
-        at.forbidden("privileged", "disallowed by cluster policy", errors);
-    }
     for field in ["runAsUser", "runAsGroup"] {
         if at.int(field).is_some_and(|id| !is_id(id)) {
             at.invalid(field, ID, errors);

@@ -163,7 +163,7 @@ fn is_domain(domain: &str) -> bool {
     })
 }
 
-/// Containers that are processes of the host: all or none, on the host's network, and privileged.
+/// Containers that are processes of the host: all or none, and on the host's network.
 pub fn host_processes(spec: &At<'_>, errors: &mut FieldErrors) {
     let context = spec.part("securityContext");
     let of_pod = context.part("windowsOptions").value("hostProcess").as_bool();
@@ -192,7 +192,6 @@ pub fn host_processes(spec: &At<'_>, errors: &mut FieldErrors) {
         let why = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.push(FieldError::invalid(spec.field("hostNetwork"), false, why));
     }
-    errors.push(FieldError::forbidden(spec.path(), "hostProcess containers are disallowed by cluster policy"));
 }
 
 #[cfg(test)]
@@ -242,8 +241,8 @@ mod tests {
     fn processes_of_the_host_are_all_or_none() {
         let process = |own: Value| json!({"name": "c", "securityContext": {"windowsOptions": {"hostProcess": own}}});
         let pod = |containers: Value| json!({"hostNetwork": true, "containers": containers});
-        assert_eq!(findings(pod(json!([process(json!(true)), process(json!(false))]))), ["spec", "spec"]);
-        assert_eq!(findings(pod(json!([process(json!(true))]))), ["spec"], "not without privileges");
+        assert_eq!(findings(pod(json!([process(json!(true)), process(json!(false))]))), ["spec"]);
+        assert!(findings(pod(json!([process(json!(true))]))).is_empty());
         assert!(findings(pod(json!([process(json!(false)), {"name": "d"}]))).is_empty());
     }
 }
