@@ -16,7 +16,7 @@ test: lint peers console ## everything CI runs
 e2e: toolchain dist ## real clusters as members of one `muster up`, one of them with a real kubelet; its peers take minutes to build, once
 	tests/peers/ensure kube-apiserver kubectl etcd kube-controller-manager kube-scheduler kwok kubelet node helm3 helm4 >/dev/null
 	cargo build -p muster
-	MUSTER_E2E=1 cargo test -p muster-tests-real
+	MUSTER_E2E=1 cargo test --workspace --test real
 
 browser: toolchain dist ## the console in a real browser, on a demo of its own; pictures of what failed in console/test-results
 	cargo build -p muster

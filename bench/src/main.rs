@@ -90,6 +90,7 @@ fn main() {
     });
     println!("\n{settings:#}\n");
     println!("{}", report::table(&report::medians(&kubernetes), &report::medians(&muster)));
+    println!("{}", report::absolute(&report::medians(&muster)));
     println!("{}", report::rest(&report::medians(&kubernetes), &report::medians(&muster)));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());

@@ -78,6 +78,30 @@ pub fn table(kubernetes: &Figures, muster: &Figures) -> String {
     text
 }
 
+/// Bars that are absolute: what a thousand definitions take, and that a request costs the same however many objects are stored.
+pub fn absolute(muster: &Figures) -> String {
+    let mut text = String::from("| muster alone | measured | target |\n| --- | ---: | ---: |\n");
+    let mut put = |title: &str, value: f64, unit: &str, most: f64| {
+        let verdict = if value <= most { "reached" } else { "MISSED" };
+        let _ = writeln!(text, "| {title} | {} {unit} | ≤ {most:.0} {unit} {verdict} |", number(value));
+    };
+    let value = |name: &str| muster.get(name).map(|figure| figure.value);
+    if let (Some(start), Some(memory)) =
+        (value("1000 definitions: start after a kill, ms"), value("1000 definitions: memory, MiB"))
+    {
+        put("start after a kill with 1,000 definitions", start, "ms", 1000.0);
+        put("memory with 1,000 definitions", memory, "MiB", 150.0);
+    }
+    for what in ["get", "create", "page of 500"] {
+        if let (Some(few), Some(many)) =
+            (value(&format!("{what} at 1000 objects, µs")), value(&format!("{what} at 100000 objects, µs")))
+        {
+            put(&format!("{what}: cost at 100,000 objects by that at 1,000"), many / few, "×", 2.0);
+        }
+    }
+    text
+}
+
 /// Everything else that was measured, by name.
 pub fn rest(kubernetes: &Figures, muster: &Figures) -> String {
     let mut text = String::from("| also | kube-apiserver + etcd | muster |\n| --- | ---: | ---: |\n");

@@ -24,14 +24,6 @@ impl Run {
         Run { seconds: begun.elapsed().as_secs_f64(), bytes, took }
     }
 
-    /// One run after the other, as one.
-    pub fn add(&mut self, other: Run) {
-        self.seconds += other.seconds;
-        self.bytes += other.bytes;
-        self.took.extend(other.took);
-        self.took.sort_unstable();
-    }
-
     pub fn count(&self) -> usize {
         self.took.len()
     }

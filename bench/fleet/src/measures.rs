@@ -259,7 +259,7 @@ impl<'a> Stage<'a> {
             ("the others, asked themselves", lit.iter().map(|pod| self.door.get(&object(pod))).collect()),
             ("all members", vec![self.door.get(&all)]),
         ];
-        let rounds = if self.scale.time > Duration::from_secs(5) { 5 } else { 2 };
+        let rounds = if self.scale.time > Duration::from_secs(5) { 7 } else { 3 };
         // Unmeasured: what each member has is read once.
         self.turns(&questions, 1).await?;
         let before = self.turns(&questions, rounds * 2).await?;
@@ -285,8 +285,9 @@ impl<'a> Stage<'a> {
         knocking.abort();
         self.dark.speak_again()?;
         for (i, (what, _)) in questions.iter().enumerate() {
-            let [before, unnoticed, noticed] = [&before, &unnoticed, &noticed].map(|runs| runs[i].percentile(0.99));
-            let how = format!("p99 before {before:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms");
+            // One stall of the machine fills the slowest hundredth of its window; the median of the windows is what usually happens.
+            let [before, unnoticed, noticed] = [&before, &unnoticed, &noticed].map(|windows| median_p99(&windows[i]));
+            let how = format!("median p99 of windows of 1 s: before {before:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms");
             let target = if i < 2 { Target::AtMost(1.1) } else { Target::None };
             let what = format!("one of ten members silent: p99 of {what}, worse by");
             report.put(what, unnoticed.max(noticed) / before, "×", target, how);
@@ -294,14 +295,20 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Asks each question for a while, in turns.
-    async fn turns(&self, questions: &[(&str, Vec<Vec<u8>>); 3], rounds: usize) -> Result<Vec<Run>, Failure> {
-        let mut runs = vec![Run::default(); questions.len()];
+    /// Asks each question for a while, in turns; the windows of each.
+    async fn turns(&self, questions: &[(&str, Vec<Vec<u8>>); 3], rounds: usize) -> Result<Vec<Vec<Run>>, Failure> {
+        let mut windows = vec![Vec::new(); questions.len()];
         for _ in 0..rounds {
-            for (run, (_, requests)) in runs.iter_mut().zip(questions) {
-                run.add(steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?);
+            for (windows, (_, requests)) in windows.iter_mut().zip(questions) {
+                windows.push(steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?);
             }
         }
-        Ok(runs)
+        Ok(windows)
     }
+}
+
+fn median_p99(windows: &[Run]) -> f64 {
+    let mut each: Vec<f64> = windows.iter().map(|run| run.percentile(0.99)).collect();
+    each.sort_by(f64::total_cmp);
+    each.get(each.len() / 2).copied().unwrap_or(f64::NAN)
 }
