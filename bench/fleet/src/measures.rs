@@ -244,7 +244,8 @@ impl<'a> Stage<'a> {
         Ok(kubectl.version())
     }
 
-    /// One of ten members says nothing any more: what the others' answers take.
+    /// One of ten members says nothing: what the others' answers take. The machine is faster at one time than at another, so turns with and without
+    /// silence alternate until it is noticed, and those with all members surround those after.
     async fn silence(&self, report: &mut Report) -> Result<(), Failure> {
         let pods = self.pods(APP).await?;
         let (dark, lit): (Vec<Pod>, Vec<Pod>) = pods.into_iter().partition(|pod| pod.cluster.starts_with("silent-"));
@@ -259,14 +260,9 @@ impl<'a> Stage<'a> {
             ("the others, asked themselves", lit.iter().map(|pod| self.door.get(&object(pod))).collect()),
             ("all members", vec![self.door.get(&all)]),
         ];
-        let rounds = if self.scale.time > Duration::from_secs(5) { 7 } else { 3 };
-        // Unmeasured: what each member has is read once.
-        self.turns(&questions, 1).await?;
-        let before = self.turns(&questions, rounds * 2).await?;
-        eprintln!("{} members fall silent", self.dark.clusters.len());
-        self.dark.fall_silent()?;
+        let rounds = if self.scale.time > Duration::from_secs(5) { 10 } else { 3 };
+        // Somebody asks for them all the time.
         let (door, paths) = (self.door.clone(), dark.iter().map(object).collect::<Vec<_>>());
-        // Somebody still asks for them.
         let knocking = tokio::task::spawn_local(async move {
             let mut ticks = interval(Duration::from_millis(200));
             for path in paths.iter().cycle() {
@@ -279,34 +275,55 @@ impl<'a> Stage<'a> {
                 });
             }
         });
-        let unnoticed = self.turns(&questions, rounds).await?;
+        let mut unmeasured = Windows::default();
+        self.turn(&questions, &mut unmeasured).await?;
+        let (mut heard, mut unnoticed, mut noticed) = (Windows::default(), Windows::default(), Windows::default());
+        for _ in 0..rounds {
+            self.turn(&questions, &mut heard).await?;
+            self.dark.fall_silent()?;
+            self.turn(&questions, &mut unnoticed).await?;
+            self.dark.speak_again()?;
+            // They work off what has piled up.
+            sleep(WINDOW).await;
+        }
+        eprintln!("{} members fall silent", self.dark.clusters.len());
+        self.dark.fall_silent()?;
         self.up.until_running(self.lit.clusters.len()).await?;
-        let noticed = self.turns(&questions, rounds * 2).await?;
-        knocking.abort();
+        for _ in 0..rounds {
+            self.turn(&questions, &mut noticed).await?;
+        }
         self.dark.speak_again()?;
+        self.up.until_running(self.scale.members).await?;
+        sleep(self.scale.settle).await;
+        for _ in 0..rounds / 2 {
+            self.turn(&questions, &mut heard).await?;
+        }
+        knocking.abort();
         for (i, (what, _)) in questions.iter().enumerate() {
-            // One stall of the machine fills the slowest hundredth of its window; the median of the windows is what usually happens.
-            let [before, unnoticed, noticed] = [&before, &unnoticed, &noticed].map(|windows| median_p99(&windows[i]));
-            let how = format!("median p99 of windows of 1 s: before {before:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms");
+            let [heard, unnoticed, noticed] = [&heard, &unnoticed, &noticed].map(|windows| median_p99(&windows[i]));
+            let how = format!(
+                "median p99 of windows of 1 s: all heard {heard:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms"
+            );
             let target = if i < 2 { Target::AtMost(1.1) } else { Target::None };
             let what = format!("one of ten members silent: p99 of {what}, worse by");
-            report.put(what, unnoticed.max(noticed) / before, "×", target, how);
+            report.put(what, unnoticed.max(noticed) / heard, "×", target, how);
         }
         Ok(())
     }
 
-    /// Asks each question for a while, in turns; the windows of each.
-    async fn turns(&self, questions: &[(&str, Vec<Vec<u8>>); 3], rounds: usize) -> Result<Vec<Vec<Run>>, Failure> {
-        let mut windows = vec![Vec::new(); questions.len()];
-        for _ in 0..rounds {
-            for (windows, (_, requests)) in windows.iter_mut().zip(questions) {
-                windows.push(steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?);
-            }
+    /// Asks each question for a while, one after the other.
+    async fn turn(&self, questions: &[(&str, Vec<Vec<u8>>); 3], windows: &mut Windows) -> Result<(), Failure> {
+        for (windows, (_, requests)) in windows.iter_mut().zip(questions) {
+            windows.push(steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?);
         }
-        Ok(windows)
+        Ok(())
     }
 }
 
+/// What each question took, window by window.
+type Windows = [Vec<Run>; 3];
+
+/// One stall of the machine fills the slowest hundredth of its window; the median of the windows is what usually happens.
 fn median_p99(windows: &[Run]) -> f64 {
     let mut each: Vec<f64> = windows.iter().map(|run| run.percentile(0.99)).collect();
     each.sort_by(f64::total_cmp);
