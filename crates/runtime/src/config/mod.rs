@@ -12,7 +12,7 @@ mod yaml;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -285,7 +285,8 @@ fn manager(reader: &mut Reader, section: &mut Section, name: &str, folder: &Path
     inner.finish(reader);
     let mut inner = section.section(reader, "reconcilers");
     let mut reconcilers = BTreeMap::new();
-    for reconciler in inner.names() {
+    let names: BTreeSet<String> = inner.names().into_iter().chain(inner.names_in_flags(reader)).collect();
+    for reconciler in names {
         let mut own = inner.section(reader, &reconciler);
         let settings = settings(reader, &mut own, concurrency);
         own.finish(reader);
@@ -311,7 +312,7 @@ fn settings(reader: &mut Reader, section: &mut Section, concurrency: Option<usiz
     let concurrency = section.value(reader, "concurrency", count).or(concurrency);
     let resync = section.value(reader, "resync", duration);
     let deadline = section.value(reader, "deadline", duration);
-    let options = section.free("options");
+    let options = section.free(reader, "options");
     let mut inner = section.section(reader, "filter");
     let words = |found: Option<Vec<reader::Found>>| found.unwrap_or_default().into_iter().map(|found| found.text);
     let filter = Filter {

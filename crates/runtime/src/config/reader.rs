@@ -30,6 +30,8 @@ pub struct Reader {
     /// Keys and variables that exist, asked for or not.
     paths: BTreeSet<String>,
     variables: BTreeSet<String>,
+    /// Sections that somebody else reads: whatever is below them is known.
+    free: Vec<String>,
 }
 
 /// Where a value came from, for messages.
@@ -62,6 +64,7 @@ impl Reader {
             problems: Vec::new(),
             paths: BTreeSet::new(),
             variables: BTreeSet::new(),
+            free: Vec::new(),
         }
     }
 
@@ -73,7 +76,8 @@ impl Reader {
     /// Every problem, or none.
     pub fn finish(mut self) -> Vec<String> {
         for (path, _) in std::mem::take(&mut self.overrides.flags) {
-            if !self.paths.iter().any(|known| is_meant(&path, known)) {
+            let is_free = self.free.iter().any(|section| below(&path, section).is_some());
+            if !is_free && !self.paths.iter().any(|known| is_meant(&path, known)) {
                 let meant = nearest(&path, self.paths.iter().map(String::as_str));
                 self.problems.push(format!("flag --set {path}: unknown key{}", did_you_mean(meant)));
             }
@@ -149,9 +153,24 @@ impl Section {
         self.entries.iter().map(|entry| entry.key.clone()).collect()
     }
 
+    /// The names of sections below this one that flags speak of.
+    pub fn names_in_flags(&self, reader: &Reader) -> Vec<String> {
+        let flags = reader.overrides.flags.iter();
+        let names = flags.filter_map(|(path, _)| below(path, &self.path)?.first().map(|name| (*name).to_owned()));
+        names.filter(|name| name != "*").collect()
+    }
+
     /// What a reconciler reads by itself.
-    pub fn free(&mut self, key: &str) -> serde_json::Value {
-        self.take(key).map_or(serde_json::Value::Null, |entry| entry.node.to_json())
+    pub fn free(&mut self, reader: &mut Reader, key: &str) -> serde_json::Value {
+        let path = self.path_of(key);
+        let mut value = self.take(key).map_or(serde_json::Value::Null, |entry| entry.node.to_json());
+        for (flag, text) in &reader.overrides.flags {
+            if let Some(keys) = below(flag, &path) {
+                set(&mut value, &keys, text);
+            }
+        }
+        reader.free.push(path);
+        value
     }
 
     /// A single value.
@@ -263,6 +282,30 @@ fn is_meant(pattern: &str, path: &str) -> bool {
             (Some(a), Some(b)) if a == b => (),
             _ => return false,
         }
+    }
+}
+
+/// The keys of a path below a section; `None` when it is not below it.
+fn below<'a>(path: &'a str, section: &str) -> Option<Vec<&'a str>> {
+    let (path, depth) = (path.split('.').collect::<Vec<_>>(), section.split('.').count());
+    let (above, keys) = path.split_at_checked(depth)?;
+    (!keys.is_empty() && is_meant(&above.join("."), section)).then(|| keys.to_vec())
+}
+
+/// Sets a value of which only its reader knows what it should be: what reads as a number or a truth value is one.
+fn set(value: &mut serde_json::Value, keys: &[&str], text: &str) {
+    let Some((key, rest)) = keys.split_first() else {
+        *value = match serde_json::from_str(text) {
+            Ok(json @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_))) => json,
+            _ => text.into(),
+        };
+        return;
+    };
+    if !value.is_object() {
+        *value = serde_json::Map::new().into();
+    }
+    if let Some(map) = value.as_object_mut() {
+        set(map.entry(*key).or_insert(serde_json::Value::Null), rest, text);
     }
 }
 

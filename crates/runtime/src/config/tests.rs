@@ -127,6 +127,20 @@ fn a_flag_comes_before_the_environment_and_that_before_the_file() {
 }
 
 #[test]
+fn flags_reach_reconcilers_and_their_own_options() {
+    let file = "managers:\n  default:\n    reconcilers:\n      at: {options: {image: one, deep: {kept: 1}}}\n";
+    let flags = [
+        ("managers.*.reconcilers.at.options.image", "two:1"),
+        ("managers.default.reconcilers.at.options.deep.made", "true"),
+        ("managers.default.reconcilers.other.concurrency", "3"),
+    ];
+    let config = read_with(file, overrides(&flags, &[])).unwrap();
+    let reconcilers = &config.managers[0].reconcilers;
+    let options = serde_json::json!({"image": "two:1", "deep": {"kept": 1, "made": true}});
+    assert_eq!((&reconcilers["at"].options, reconcilers["other"].concurrency), (&options, Some(3)));
+}
+
+#[test]
 fn overrides_that_mean_nothing_are_problems_too() {
     let flags = [("managers.default.concurency", "1")];
     let env = [("MUSTER_MANAGERS_DEFAULT_HEALTH_BIND_ADRESS", "1"), ("MUSTER_LOGGING_VERBOSITY", "loud")];
