@@ -259,7 +259,8 @@ impl Kind {
     /// A change that counts as a new generation: of anything but metadata and what the status subresource is for.
     pub fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
         match &self.custom {
-            Some(_) => rest(new, &["metadata"]).ne(rest(old, &["metadata"])),
+            Some(_) if !self.behaviour.status => rest(new, &["metadata"]).ne(rest(old, &["metadata"])),
+            Some(_) => spec_changes(new, old),
             None => (self.behaviour.changes)(new, old),
         }
     }
