@@ -66,7 +66,7 @@ pub struct Options {
     pub ceilings: Ceilings,
     /// The main resource and its status may be written together.
     pub unrestricted_update: bool,
-    /// How long events are kept.
+    /// How long events are kept after they were last written; zero is for ever.
     pub event_ttl: Duration,
     pub clock: Arc<dyn Clock>,
     /// Addresses of services inside the cluster.

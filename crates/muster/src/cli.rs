@@ -150,6 +150,9 @@ pub struct Apiserver {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Behaviour")]
     pub unrestricted_update: bool,
+    /// How long events are kept after they were last written, 0 for ever
+    #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Behaviour")]
+    pub event_ttl: Duration,
     /// Addresses of services inside the cluster
     #[arg(long, default_value = "10.96.0.0/12", value_name = "CIDR", help_heading = "Behaviour")]
     pub service_cluster_ip_range: apiserver::ServiceRange,

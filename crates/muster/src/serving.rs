@@ -183,6 +183,7 @@ fn options(
         watches_per_user: limits.max_watches_per_user,
     };
     options.unrestricted_update = flags.unrestricted_update;
+    options.event_ttl = flags.event_ttl;
     options.service_range = flags.service_cluster_ip_range;
     options.service_node_ports = flags.service_node_port_range.clone();
     let address = flags.listen.advertise_address.unwrap_or(flags.listen.bind_address);
