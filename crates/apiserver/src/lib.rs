@@ -80,7 +80,11 @@ pub struct Options {
     /// The authority clients shall trust, in PEM form; published in every namespace.
     pub root_ca: Option<String>,
     pub controllers: Controllers,
-    /// What is shown below `/debug/`; nothing without it.
+    /// New pods are given a service account, which must be there.
+    pub assign_accounts: bool,
+    /// Requests are counted, for [`Api::measure`].
+    pub measured: bool,
+    /// What is shown below `/debug/` and at `/metrics`; nothing without it.
     pub inspect: Option<Arc<dyn Inspect>>,
 }
 
@@ -110,6 +114,8 @@ impl Options {
             public_url: String::new(),
             root_ca: None,
             controllers: Controllers { service_accounts: true, root_ca: true },
+            assign_accounts: false,
+            measured: false,
             inspect: None,
         }
     }

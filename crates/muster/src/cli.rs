@@ -165,6 +165,11 @@ pub struct Apiserver {
           value_parser = ["*", "serviceaccount", "-serviceaccount", "root-ca", "-root-ca"], hide_possible_values = true,
           help_heading = "Behaviour")]
     pub controllers: Vec<String>,
+    /// What is not done to new objects: ServiceAccount (pods get an account, which must be there;
+    /// done only where the serviceaccount controller makes accounts)
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = ["ServiceAccount"], hide_possible_values = true,
+          help_heading = "Behaviour")]
+    pub disable_admission_plugins: Vec<String>,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: Logs,
 }

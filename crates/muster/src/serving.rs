@@ -192,6 +192,8 @@ fn options(
         service_accounts: is_on(&flags.controllers, "serviceaccount"),
         root_ca: is_on(&flags.controllers, "root-ca"),
     };
+    let disabled = flags.disable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
+    options.assign_accounts = options.controllers.service_accounts && !disabled;
     if let Some(secure) = secure {
         options.public_url = secure.url.clone();
         options.root_ca = Some(trusted(&flags.listen, secure)?);

@@ -45,6 +45,7 @@ pub const PLAIN: Behaviour = Behaviour {
     grace: |_, _| None,
     one_by_one: false,
     default: |_| {},
+    runs_as_account: false,
     admit: |_, _, _| Ok(()),
     prepare_create: |_| {},
     prepare_update: |_, _| {},
