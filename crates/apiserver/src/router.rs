@@ -157,8 +157,11 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
-        let caller =
-            self.options.authenticator.authenticate(peer, &parts.headers, parts.uri.path()).map_err(refused)?;
+        let caller = self
+            .options
+            .authenticator
+            .authenticate(peer, &parts.headers, parts.uri.path())
+            .map_err(|e| refused(e, peer))?;
         trail.user = Some(caller.clone());
         let acting_as = self.impersonate(&caller, &parts.headers)?;
         trail.acting_as = acting_as.clone();
@@ -354,12 +357,14 @@ impl Inner {
     }
 }
 
-fn refused(e: auth::Unauthenticated) -> Status {
-    let mut status = Status::unauthorized();
-    if e.code() == 403 {
-        status = Status::new(403, meta::Reason::Forbidden, e.to_string());
+/// What is wrong with the form of a credential, or with the way it was sent, helps whoever holds it; of a credential that is not
+/// known nothing is said.
+fn refused(e: auth::Unauthenticated, peer: &Peer) -> Status {
+    tracing::debug!(why = %e, address = ?peer.addr(), "a request was not let in");
+    match e.code() {
+        403 => Status::new(403, meta::Reason::Forbidden, e.to_string()),
+        _ => Status::new(401, meta::Reason::Unauthorized, e.to_string()),
     }
-    status
 }
 
 fn forbidden(asked: &auth::Request<'_>, denied: auth::Denied) -> Status {
