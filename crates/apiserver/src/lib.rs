@@ -12,6 +12,7 @@ mod definitions;
 mod discovery;
 mod events;
 mod fence;
+mod figures;
 mod garbage;
 mod gate;
 mod health;
@@ -138,6 +139,7 @@ pub(crate) struct Inner {
     /// Held by whoever writes an object of a kind that is written one by one.
     pub turns: turns::Turns,
     pub taken: services::Taken,
+    pub figures: Option<figures::Figures>,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
@@ -158,6 +160,7 @@ impl Api {
         let stop = CancellationToken::new();
         let (definitions, served) = definitions::Definitions::new(&store, &stop);
         let inner = Inner {
+            figures: options.measured.then(|| figures::Figures::new(&served.registry)),
             served: served::Current::new(served),
             definitions,
             health: health::Checks::new(store.clone()),

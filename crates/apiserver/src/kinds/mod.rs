@@ -70,6 +70,8 @@ pub struct Kind {
     pub action: Option<Action>,
     /// Defined by a CustomResourceDefinition.
     pub custom: Option<Box<Custom>>,
+    /// Where a built-in kind stands among them.
+    pub ordinal: usize,
 }
 
 impl Kind {
@@ -90,6 +92,7 @@ impl Kind {
             subresources: Vec::new(),
             action: None,
             custom: None,
+            ordinal: usize::MAX,
         }
     }
 
