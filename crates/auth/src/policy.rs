@@ -158,10 +158,11 @@ impl Policy {
         }
         let asked = request.wanted();
         if bindings.is_empty() {
-            let groups = Quoted(&request.user.groups);
-            return format!(
-                "RBAC: no rule allows to {asked}: no binding there names the user, or one of the groups {groups}"
-            );
+            let groups = match request.user.groups.as_slice() {
+                [] => String::new(),
+                groups => format!(", or one of the groups {}", Quoted(groups)),
+            };
+            return format!("RBAC: no rule allows to {asked}: no binding there names the user{groups}");
         }
         let shown = bindings.iter().take(MOST_SHOWN).copied().collect::<Vec<_>>().join("; ");
         let more = match bindings.len().saturating_sub(MOST_SHOWN) {

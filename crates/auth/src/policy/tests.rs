@@ -127,21 +127,18 @@ fn a_denial_says_which_bindings_were_looked_at() {
     policy.set_binding("d", "local", RoleRef::new("", "viewer"), vec![Subject::User("ann".into())]);
     policy.set_binding("e", "elsewhere", RoleRef::new("", "viewer"), vec![Subject::User("ann".into())]);
     let ann = user("ann", &["dev"]);
-    let asked = |user, namespace| Request {
-        namespace,
-        group: "apps",
-        resource: "deployments",
-        subresource: "scale",
-        name: "web",
-        ..Request::path(user, "update", "")
-    };
+    fn asked<'a>(user: &'a Arc<User>, namespace: &'a str) -> Request<'a> {
+        let base = Request::path(user, "update", "");
+        Request { namespace, group: "apps", resource: "deployments", subresource: "scale", name: "web", ..base }
+    }
     assert_eq!(
         policy.explain(&asked(&ann, "d")),
         "RBAC: no rule allows to update deployments.apps/scale \"web\" in the namespace \"d\"; looked at ClusterRoleBinding \
          \"all\" of ClusterRole \"viewer\" to Group \"dev\"; RoleBinding \"local/d\" of ClusterRole \"viewer\" to User \"ann\""
     );
+    let bob = user("bob", &["ops"]);
     assert_eq!(
-        policy.explain(&asked(&user("bob", &["ops"]), "")),
+        policy.explain(&asked(&bob, "")),
         "RBAC: no rule allows to update deployments.apps/scale \"web\" at the cluster scope: no binding there names the user, \
          or one of the groups [\"ops\" \"system:authenticated\"]"
     );
