@@ -88,8 +88,12 @@ async fn requests_are_counted_for_those_who_watch_over_them(_: &Peer) {
     has(&format!("apiserver_request_total{},code=\"200\"}} 1", of("APPLY", "resource")));
     has(&format!("apiserver_request_total{},code=\"200\"}} 1", of("WATCH", "namespace")));
     has(&format!("apiserver_request_duration_seconds_count{}}} 3", of("POST", "namespace")));
-    let buckets = text.lines().filter(|line| line.starts_with("apiserver_request_duration_seconds_bucket{le=\"+Inf\","));
-    assert!(buckets.into_iter().any(|line| line.ends_with(&format!("{}}} 3", &of("POST", "namespace")[1..]))), "{text}");
+    let buckets =
+        text.lines().filter(|line| line.starts_with("apiserver_request_duration_seconds_bucket{le=\"+Inf\","));
+    assert!(
+        buckets.into_iter().any(|line| line.ends_with(&format!("{}}} 3", &of("POST", "namespace")[1..]))),
+        "{text}"
+    );
     has("apiserver_longrunning_requests{verb=\"WATCH\",group=\"\",version=\"v1\",resource=\"configmaps\"} 1");
     has("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 1");
     has("apiserver_current_inflight_requests{request_kind=\"mutating\"} 0");

@@ -43,7 +43,7 @@ impl Collector for Listened {
         counter("muster_apiserver_connections_turned_away", help, stats.turned_away.load(Relaxed))?;
         let help = "Connections and streams closed because their client did not go on";
         counter("muster_apiserver_dawdlers_cut", help, stats.dawdlers_cut.load(Relaxed))?;
-        let open = ConstGauge::new(stats.open.load(Relaxed) as f64);
+        let open = gauge(stats.open.load(Relaxed));
         let name = "muster_apiserver_connections_open";
         open.encode(encoder.encode_descriptor(name, "Connections open", None, MetricType::Gauge)?)
     }
@@ -72,9 +72,14 @@ impl Collector for Shown {
         counter("apiserver_audit_event", "Lines written to the audit log", audit.written())?;
         counter("muster_audit_events_dropped", "Lines the audit log could not take in time", audit.dropped())?;
         let help = "Revision of the newest write";
-        let revision = ConstGauge::new(api.store.revision() as f64);
+        let revision = gauge(usize::try_from(api.store.revision()).unwrap_or(usize::MAX));
         revision.encode(encoder.encode_descriptor("muster_storage_revision", help, None, MetricType::Gauge)?)
     }
+}
+
+/// Whole numbers look like it.
+fn gauge(value: usize) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 fn objects(api: &Inner, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -90,10 +95,10 @@ fn objects(api: &Inner, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
             continue;
         }
         let resource = kind.resource().to_string();
-        ConstGauge::new(count as f64).encode(family.encode_family(&[("resource", resource.as_str())])?)?;
+        gauge(count).encode(family.encode_family(&[("resource", resource.as_str())])?)?;
     }
     if shown > super::MOST_CUSTOM {
-        ConstGauge::new(rest as f64).encode(family.encode_family(&[("resource", OTHER)])?)?;
+        gauge(rest).encode(family.encode_family(&[("resource", OTHER)])?)?;
     }
     Ok(())
 }
@@ -131,8 +136,7 @@ impl Figures {
         let name = "apiserver_current_inflight_requests";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (kind, count) in ["readOnly", "mutating"].into_iter().zip(&self.under_way) {
-            let count = count.load(Relaxed) as f64;
-            ConstGauge::new(count).encode(family.encode_family(&[("request_kind", kind)])?)?;
+            gauge(count.load(Relaxed)).encode(family.encode_family(&[("request_kind", kind)])?)?;
         }
 
         let help = "Watches that are open";
@@ -147,7 +151,7 @@ impl Figures {
                     ("version", &*row.version),
                     ("resource", &*row.resource),
                 ];
-                ConstGauge::new(open as f64).encode(family.encode_family(&labels)?)?;
+                gauge(open).encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())

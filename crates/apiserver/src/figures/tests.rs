@@ -66,7 +66,7 @@ async fn every_answer_is_counted_where_it_belongs() {
     }
     assert_eq!(total(&text, &[]), 8);
     assert!(!text.contains("invented") && !text.contains("nobody.example.com") && !text.contains("nowhere"), "{text}");
-    assert!(text.contains("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0"), "{text}");
+    assert!(text.contains("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0\n"), "{text}");
     assert!(text.contains("apiserver_storage_objects{resource=\"deployments.apps\"} 0"), "{text}");
 }
 
