@@ -17,6 +17,8 @@ mod deletion;
 mod discovery;
 #[path = "api/encoding.rs"]
 mod encoding;
+#[path = "api/flags.rs"]
+mod flags;
 #[path = "api/garbage.rs"]
 mod garbage;
 #[path = "api/kinds.rs"]
@@ -41,6 +43,7 @@ fn main() {
             deletion::cases(),
             discovery::cases(),
             encoding::cases(),
+            flags::cases(),
             garbage::cases(),
             kinds::cases(),
             lists::cases(),

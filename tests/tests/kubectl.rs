@@ -402,6 +402,7 @@ fn main() {
 fn known(line: &str) -> Option<&'static str> {
     match line {
         "auth whoami -o jsonpath={.status.userInfo.username}" => Some("reviews of the caller come with authorization"),
+        "auth can-i list configmaps -n default --as=ann" => Some("Kubernetes does not say why not, we do"),
         r#"patch cm applied -n demo --type=json -p [{"op":"test","path":"/data/j","value":"y"}]"# => {
             Some("Kubernetes does not say which test failed, we do")
         }

@@ -1,6 +1,5 @@
 //! Response bodies: most answers are one buffer; lists and watches are produced as they are sent.
 
-use crate::gate::Place;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
@@ -23,10 +22,10 @@ impl Body {
         Self::Stream(Box::pin(stream))
     }
 
-    /// Keeps the place until the answer has been produced, or nobody wants it any more.
-    pub(crate) fn hold(self, place: Option<Place>) -> Self {
-        match (self, place) {
-            (Self::Stream(stream), Some(place)) => Self::stream(stream.inspect(move |_| _ = &place)),
+    /// Keeps something, such as a place, until the answer has been produced, or nobody wants it any more.
+    pub(crate) fn hold(self, held: Option<impl Send + 'static>) -> Self {
+        match (self, held) {
+            (Self::Stream(stream), Some(held)) => Self::stream(stream.inspect(move |_| _ = &held)),
             (body, _) => body,
         }
     }

@@ -12,6 +12,7 @@ mod definitions;
 mod discovery;
 mod events;
 mod fence;
+mod figures;
 mod garbage;
 mod gate;
 mod health;
@@ -66,7 +67,7 @@ pub struct Options {
     pub ceilings: Ceilings,
     /// The main resource and its status may be written together.
     pub unrestricted_update: bool,
-    /// How long events are kept.
+    /// How long events are kept after they were last written; zero is for ever.
     pub event_ttl: Duration,
     pub clock: Arc<dyn Clock>,
     /// Addresses of services inside the cluster.
@@ -80,7 +81,11 @@ pub struct Options {
     /// The authority clients shall trust, in PEM form; published in every namespace.
     pub root_ca: Option<String>,
     pub controllers: Controllers,
-    /// What is shown below `/debug/`; nothing without it.
+    /// New pods are given a service account, which must be there.
+    pub assign_accounts: bool,
+    /// Requests are counted, for [`Api::measure`].
+    pub measured: bool,
+    /// What is shown below `/debug/` and at `/metrics`; nothing without it.
     pub inspect: Option<Arc<dyn Inspect>>,
 }
 
@@ -110,6 +115,8 @@ impl Options {
             public_url: String::new(),
             root_ca: None,
             controllers: Controllers { service_accounts: true, root_ca: true },
+            assign_accounts: false,
+            measured: false,
             inspect: None,
         }
     }
@@ -132,6 +139,7 @@ pub(crate) struct Inner {
     /// Held by whoever writes an object of a kind that is written one by one.
     pub turns: turns::Turns,
     pub taken: services::Taken,
+    pub figures: Option<figures::Figures>,
     /// Watches and controllers end when this is cancelled.
     pub stop: CancellationToken,
 }
@@ -152,6 +160,7 @@ impl Api {
         let stop = CancellationToken::new();
         let (definitions, served) = definitions::Definitions::new(&store, &stop);
         let inner = Inner {
+            figures: options.measured.then(|| figures::Figures::new(&served.registry)),
             served: served::Current::new(served),
             definitions,
             health: health::Checks::new(store.clone()),

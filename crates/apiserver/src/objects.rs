@@ -107,19 +107,28 @@ impl Inner {
     }
 
     fn validate(&self, kind: &Kind, part: Part, object: &Object, old: Option<&Object>) -> Result<(), Status> {
+        let whole = self.writes_whole(kind);
         // Who may change everything through the status is judged for everything.
-        let whole = self.options.unrestricted_update && kind.custom.is_some();
-        let part = if whole { Part::Main } else { part };
+        let part = if whole && kind.custom.is_some() { Part::Main } else { part };
         let mut errors = metadata::validate(kind, object);
         if let Some(old) = old {
             errors.extend(metadata::validate_update(object, old));
         }
         errors.extend(kind.validate(part, object, old));
+        if whole && part == Part::Main && old.is_some_and(|old| old.0.get("status") != object.0.get("status")) {
+            let more = kind.validate(Part::Status, object, old);
+            errors.extend(more.into_iter().filter(|error| !errors.contains(error)).collect::<Vec<_>>());
+        }
         if errors.is_empty() {
             Ok(())
         } else {
             Err(Status::invalid(kind.error_group(), &kind.kind, object.name(), &errors))
         }
+    }
+
+    /// Whether one write may change an object of this kind and its status together.
+    fn writes_whole(&self, kind: &Kind) -> bool {
+        self.options.unrestricted_update && kind.behaviour.status
     }
 
     /// Who owns an object that is answered but not stored: its author, all of it.

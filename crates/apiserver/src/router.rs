@@ -3,7 +3,7 @@
 use crate::audit::{Entry, OwnQuestion};
 use crate::body::Body;
 use crate::gate::{Place, Work};
-use crate::kinds::{Connect, Endpoint};
+use crate::kinds::{Connect, Endpoint, Kind};
 use crate::negotiate::{self, Form};
 use crate::objects::Part;
 use crate::path::{self, Target, Verb};
@@ -58,13 +58,14 @@ impl Api {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
+        let _under_way = self.inner.figures.as_ref().map(|figures| figures.begin(&parts.method));
         let mut body = pin!(body);
         let mut trail = Trail { id: self.inner.uid(), ..Trail::default() };
         let query = Query::parse(parts.uri.query());
         let target = path::parse(parts.uri.path());
         let result = match time_limit(&parts.method, &target, &query, self.inner.options.request_timeout) {
             Ok(limit) => {
-                let work = self.inner.route(&parts, target, body.as_mut(), &mut trail);
+                let work = self.inner.route(&parts, &target, body.as_mut(), &mut trail);
                 let late = |_| Status::timeout("request did not complete within the allotted timeout");
                 tokio::time::timeout(limit, work).await.map_err(late).flatten()
             }
@@ -80,7 +81,9 @@ impl Api {
         if query.flag("pretty").unwrap_or_default() {
             render::indent(&mut response);
         }
-        self.inner.audit(&parts, &trail, response.status().as_u16(), started);
+        let code = response.status().as_u16();
+        self.inner.audit(&parts, &trail, code, started);
+        self.inner.count(&parts, &target, &query, &trail, (code, started.elapsed()));
         if parts.method == Method::HEAD {
             *response.body_mut() = Body::empty();
         }
@@ -117,8 +120,17 @@ struct Trail {
     acting_as: Option<Arc<User>>,
     verb: &'static str,
     target: Option<path::Resource>,
+    /// What it was about, if that is served.
+    kind: Option<Arc<Kind>>,
     /// Why it was allowed, or what stood in the way of that.
     reason: Option<Arc<str>>,
+}
+
+/// What is asked of a resource.
+struct Asked<'a> {
+    target: &'a path::Resource,
+    query: Query<'a>,
+    verb: Verb,
 }
 
 /// How long a request may take: what it asks for, and never more than `most`. Of a watch that is its beginning; how long it
@@ -147,7 +159,7 @@ impl Inner {
     async fn route<B>(
         &self,
         parts: &Parts,
-        target: Result<Target, path::Hostile>,
+        target: &Result<Target, path::Hostile>,
         body: B,
         trail: &mut Trail,
     ) -> Result<Response<Body>, Status>
@@ -157,14 +169,17 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let peer = parts.extensions.get::<Peer>().ok_or_else(Status::unauthorized)?;
-        let caller =
-            self.options.authenticator.authenticate(peer, &parts.headers, parts.uri.path()).map_err(refused)?;
+        let caller = self
+            .options
+            .authenticator
+            .authenticate(peer, &parts.headers, parts.uri.path())
+            .map_err(|e| refused(e, peer))?;
         trail.user = Some(caller.clone());
         let acting_as = self.impersonate(&caller, &parts.headers)?;
         trail.acting_as = acting_as.clone();
         let user = acting_as.unwrap_or(caller);
-        let target = target.map_err(|path::Hostile| Status::bad_request("the URL path is malformed"))?;
-        match &target {
+        let malformed = |_: &path::Hostile| Status::bad_request("the URL path is malformed");
+        match target.as_ref().map_err(malformed)? {
             Target::Resource(resource) => {
                 let query = Query::parse(parts.uri.query());
                 let watch = query.flag("watch").unwrap_or_default();
@@ -186,9 +201,14 @@ impl Inner {
                 };
                 let proof = self.authorize_request(asked, trail)?;
                 let watching = if verb == Verb::Watch { self.gate.enter(&user, Work::Watch)? } else { None };
-                let response = self.resource(parts, resource, query, verb, proof, body).await?;
+                let asked = Asked { target: resource, query, verb };
+                let response = self.resource(parts, asked, proof, body, trail).await?;
                 // A list is a read until it is sent, a watch only until it begins.
-                let held = if verb == Verb::Watch { watching } else { place };
+                if verb != Verb::Watch {
+                    return Ok(response.map(|body| body.hold(place)));
+                }
+                let counted = self.figures.as_ref().map(|figures| figures.row(trail.kind.as_deref()).watched());
+                let held = (watching.is_some() || counted.is_some()).then_some((watching, counted));
                 Ok(response.map(|body| body.hold(held)))
             }
             Target::Path(segments) => {
@@ -198,7 +218,7 @@ impl Inner {
                 let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
                 let asked = auth::Request::path(&user, trail.verb, &path);
                 let proof = self.authorize_request(asked, trail)?;
-                let response = match inspect::is_inside(segments) {
+                let response = match inspect::is_shown(segments) {
                     true => self.inspect(parts, &proof, body).await?,
                     false => self.path(parts, segments, proof).await?,
                 };
@@ -234,17 +254,17 @@ impl Inner {
     async fn resource<B>(
         &self,
         parts: &Parts,
-        target: &path::Resource,
-        query: Query<'_>,
-        verb: Verb,
+        asked: Asked<'_>,
         proof: Authorized<'_>,
         body: B,
+        trail: &mut Trail,
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody + Send,
         B::Data: Send,
         B::Error: std::fmt::Display,
     {
+        let Asked { target, query, verb } = asked;
         let served = self.served.get();
         let registry = &served.registry;
         let found = registry
@@ -259,6 +279,7 @@ impl Inner {
             let known = registry.is_builtin_group(&target.group);
             return if known { Err(Status::no_such_resource()) } else { Ok(render::no_page()) };
         };
+        trail.kind = Some(kind.clone());
         let endpoint = match (target.subresource.as_str(), kind.action) {
             ("", None) => &Endpoint::Object(Part::Main),
             ("", Some(action)) => &Endpoint::Action(action),
@@ -325,6 +346,33 @@ impl Inner {
         }
     }
 
+    fn count(
+        &self,
+        parts: &Parts,
+        target: &Result<Target, path::Hostile>,
+        query: &Query<'_>,
+        trail: &Trail,
+        (code, took): (u16, Duration),
+    ) {
+        let Some(figures) = &self.figures else { return };
+        match target {
+            Ok(Target::Resource(resource)) => {
+                // What was refused before the kind was looked up is counted there, too.
+                let looked_up = match &trail.kind {
+                    Some(_) => None,
+                    None => self.kind(&resource.group, &resource.version, &resource.resource),
+                };
+                let row = figures.row(trail.kind.as_deref().or(looked_up.as_deref()));
+                let verb = Verb::of(&parts.method, resource, query.flag("watch").unwrap_or_default());
+                figures.answered(row, parts, resource, verb, code, took);
+            }
+            Ok(Target::Path(segments)) => {
+                figures.answered_path(segments.first().map(String::as_str), &parts.method, code, took);
+            }
+            Err(path::Hostile) => figures.answered_path(Some("?"), &parts.method, code, took),
+        }
+    }
+
     fn audit(&self, parts: &Parts, trail: &Trail, code: u16, started: Instant) {
         let audit = &self.options.audit;
         let target = trail.target.as_ref();
@@ -354,12 +402,14 @@ impl Inner {
     }
 }
 
-fn refused(e: auth::Unauthenticated) -> Status {
-    let mut status = Status::unauthorized();
-    if e.code() == 403 {
-        status = Status::new(403, meta::Reason::Forbidden, e.to_string());
+/// What is wrong with the form of a credential, or with the way it was sent, helps whoever holds it; of a credential that is not
+/// known nothing is said.
+fn refused(e: auth::Unauthenticated, peer: &Peer) -> Status {
+    tracing::debug!(why = %e, address = ?peer.addr(), "a request was not let in");
+    match e.code() {
+        403 => Status::new(403, meta::Reason::Forbidden, e.to_string()),
+        _ => Status::new(401, meta::Reason::Unauthorized, e.to_string()),
     }
-    status
 }
 
 fn forbidden(asked: &auth::Request<'_>, denied: auth::Denied) -> Status {

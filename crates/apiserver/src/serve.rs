@@ -7,6 +7,7 @@
 
 mod connection;
 mod flow;
+mod shares;
 mod tls;
 mod traffic;
 mod workers;
@@ -41,12 +42,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use tls::{Certificates, Tls, TlsError};
 
 use connection::Protocols;
+use shares::{Share, Shares};
 use workers::Workers;
 
 /// What a connection may cost. The defaults are for a server open to a network.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections; further ones wait in the listen queue until one closes.
+    /// Open connections; further ones wait in the listen queue until one closes. One address gets three quarters of them, and
+    /// is turned away beyond.
     pub connections: usize,
     /// Bytes of a request's head (431 beyond). More than 100 header fields on HTTP/1.1 are 431 as well.
     pub head_bytes: u32,
@@ -102,6 +105,8 @@ pub struct Stats {
     pub open: AtomicUsize,
     pub requests: AtomicU64,
     pub handshakes_failed: AtomicU64,
+    /// Connections turned away because their address had its share.
+    pub turned_away: AtomicU64,
     /// Connections closed because a head did not arrive in time, or because nobody read what was sent; streams reset for the latter.
     pub dawdlers_cut: AtomicU64,
 }
@@ -189,6 +194,7 @@ impl Server {
         let tasks = TaskTracker::new();
         let shared = Shared {
             places: Arc::new(Semaphore::new(self.limits.connections)),
+            shares: Shares::of(self.limits.connections),
             protocols: Arc::new(Protocols::new(&self.limits, tasks.clone(), &self.stats)),
             limits: Arc::new(self.limits),
             stats: Arc::clone(&self.stats),
@@ -221,6 +227,7 @@ struct Shared {
     stats: Arc<Stats>,
     protocols: Arc<Protocols>,
     places: Arc<Semaphore>,
+    shares: Arc<Shares>,
     tasks: TaskTracker,
     /// Finish what you have.
     stop: CancellationToken,
@@ -231,12 +238,7 @@ struct Shared {
 impl Shared {
     async fn accept(self, listener: TcpListener, tls: Option<Tls>, service: impl Answers, workers: Arc<Workers>) {
         loop {
-            let next = async {
-                let accepted = listener.accept().await;
-                // Only then: a listener that waits for its next connection must not hold a place the others could use.
-                Some((Arc::clone(&self.places).acquire_owned().await.ok()?, accepted))
-            };
-            let Some(Some((place, accepted))) = self.stop.run_until_cancelled(next).await else { return };
+            let Some(accepted) = self.stop.run_until_cancelled(listener.accept()).await else { return };
             let (stream, addr) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -249,6 +251,15 @@ impl Shared {
                 }
             };
             self.stats.accepted.fetch_add(1, Relaxed);
+            // At once: whoever has its share must not keep the others waiting.
+            let Some(share) = self.shares.take(addr.ip()) else {
+                self.turn_away(addr);
+                continue;
+            };
+            // Only now: a listener that waits for its next connection must not hold a place the others could use.
+            let place = self.stop.run_until_cancelled(Arc::clone(&self.places).acquire_owned()).await;
+            let Some(Ok(place)) = place else { return };
+            let place = Place { _all: place, _own: share };
             prepare(&stream);
             let (shared, tls, service) = (self.clone(), tls.clone(), service.clone());
             let Some(thread) = workers.pick() else {
@@ -268,19 +279,29 @@ impl Shared {
 }
 
 impl Shared {
-    async fn serve(
-        self,
-        stream: TcpStream,
-        addr: SocketAddr,
-        tls: Option<Tls>,
-        service: impl Answers,
-        place: OwnedSemaphorePermit,
-    ) {
+    fn turn_away(&self, addr: SocketAddr) {
+        let so_far = self.stats.turned_away.fetch_add(1, Relaxed);
+        // Once in a while: a flood of connections must not become a flood of lines.
+        if so_far.is_multiple_of(1000) {
+            tracing::warn!(
+                address = %addr.ip(), turned_away = so_far + 1,
+                "an address has its share of the connections open; further ones are closed at once"
+            );
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, addr: SocketAddr, tls: Option<Tls>, service: impl Answers, place: Place) {
         self.stats.open.fetch_add(1, Relaxed);
         connection::serve(&self, stream, addr, tls, service).await;
-        self.stats.open.fetch_sub(1, Relaxed);
         drop(place);
+        self.stats.open.fetch_sub(1, Relaxed);
     }
+}
+
+/// Room for a connection among all, and among those of its address.
+struct Place {
+    _all: OwnedSemaphorePermit,
+    _own: Share,
 }
 
 /// Answers leave at once, and a client that vanished without a word (a cable, a power cut) is found out even under a quiet watch.

@@ -24,7 +24,7 @@ pub enum Unauthenticated {
     #[error("Unauthorized: the client certificate has expired")]
     CertificateExpired,
     #[error(
-        "static tokens are not accepted from kubectl on this server (--kubectl-ephemeral-token); use a client certificate, or a \
+        "Unauthorized: static tokens are not accepted from kubectl on this server (--kubectl-ephemeral-token); use a client certificate, or a \
          short-lived token from `muster token create`"
     )]
     StaticTokenFromKubectl,

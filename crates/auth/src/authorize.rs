@@ -139,7 +139,7 @@ impl Right {
 #[error("{message}")]
 pub struct Denied {
     pub message: String,
-    /// What went wrong while looking for a rule, if anything did.
+    /// Which bindings were looked at in vain. For the log: the caller is not told.
     pub reason: String,
 }
 
@@ -187,9 +187,10 @@ impl Authorizer {
         match self.decide(&request) {
             Ok(reason) => Ok(Authorized { request, reason }),
             Err(missing) => {
-                let reason = policy::unresolved(&missing);
-                let colon = if reason.is_empty() { "" } else { ": " };
-                Err(Denied { message: format!("{}{colon}{reason}", request.denial()), reason })
+                let lost = policy::unresolved(&missing);
+                let colon = if lost.is_empty() { "" } else { ": " };
+                let message = format!("{}{colon}{lost}", request.denial());
+                Err(Denied { message, reason: self.explain(&request, lost) })
             }
         }
     }
@@ -215,8 +216,14 @@ impl Authorizer {
     pub fn opinion(&self, request: &Request<'_>) -> Opinion {
         match self.decide(request) {
             Ok(reason) => Opinion { allowed: true, reason: reason.map(|r| r.to_string()).unwrap_or_default() },
-            Err(missing) => Opinion { allowed: false, reason: policy::unresolved(&missing) },
+            Err(missing) => Opinion { allowed: false, reason: self.explain(request, policy::unresolved(&missing)) },
         }
+    }
+
+    /// Why nothing allows a request: the roles that are lost, and what was looked at.
+    fn explain(&self, request: &Request<'_>, lost: String) -> String {
+        let looked = self.with_policy(|policy| policy.explain(request));
+        if lost.is_empty() { looked } else { format!("{lost}; {looked}") }
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Option<Arc<str>>, Vec<RoleRef>> {
@@ -298,6 +305,25 @@ pub(crate) fn is_open_path(path: &str) -> bool {
 }
 
 impl Request<'_> {
+    /// What is asked for, in few words.
+    pub(crate) fn wanted(&self) -> String {
+        let Request { verb, group, resource, subresource, namespace, name, path, .. } = self;
+        if resource.is_empty() {
+            return format!("{verb} path {path:?}");
+        }
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        let dot = if group.is_empty() { "" } else { "." };
+        let named = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+        let scope = match *namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        // A review may name no resource at all.
+        let resource = if *resource == "\0" { "*" } else { *resource };
+        let what = format!("{resource}{dot}{group}{slash}{subresource}");
+        format!("{verb} {}{named} {scope}", what.escape_debug())
+    }
+
     fn denial(&self) -> String {
         let Request { user, verb, group, resource, subresource, namespace, name, path, .. } = self;
         let user = &user.name;
@@ -428,9 +454,15 @@ mod tests {
         );
         let right = authorizer.right(&proof);
         assert!(right.holds());
+        // What is denied is told to the log, not to the caller.
+        let denied = authorizer.authorize(asked(&user, "list")).unwrap_err();
+        assert!(denied.reason.contains("RoleBinding \"b/d\""), "{}", denied.reason);
+        assert!(!denied.message.contains("RBAC") && !denied.message.contains("Binding"), "{}", denied.message);
+        assert_eq!(authorizer.opinion(&asked(&user, "list")).reason, denied.reason);
         source.0.write().unwrap().remove_binding("d", "b");
         assert!(!right.holds());
-        assert!(authorizer.authorize(asked(&user, "get")).is_err());
+        let denied = authorizer.authorize(asked(&user, "get")).unwrap_err();
+        assert!(denied.reason.contains("no binding there names the user"), "{}", denied.reason);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Request, Rule, User};
+use crate::{Request, Rule, User, rule::Quoted};
 
 /// A Role, or a ClusterRole when the namespace is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,6 +150,28 @@ impl Policy {
         Verdict::Silent(missing.into_iter().collect())
     }
 
+    /// Which bindings were looked at when no rule allowed a request, for those who may know.
+    pub(crate) fn explain(&self, request: &Request<'_>) -> String {
+        let mut bindings = BTreeSet::new();
+        for grant in self.grants(request.user, request.namespace) {
+            bindings.insert(grant.reason.strip_prefix(ALLOWED_BY).unwrap_or(&grant.reason));
+        }
+        let asked = request.wanted();
+        if bindings.is_empty() {
+            let groups = match request.user.groups.as_slice() {
+                [] => String::new(),
+                groups => format!(", or one of the groups {}", Quoted(groups)),
+            };
+            return format!("RBAC: no rule allows to {asked}: no binding there names the user{groups}");
+        }
+        let shown = bindings.iter().take(MOST_SHOWN).copied().collect::<Vec<_>>().join("; ");
+        let more = match bindings.len().saturating_sub(MOST_SHOWN) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        format!("RBAC: no rule allows to {asked}; looked at {shown}{more}")
+    }
+
     /// Every rule of the user in a namespace (empty: those that hold everywhere), and the roles that are not there.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<RoleRef>) {
         let mut missing = BTreeSet::new();
@@ -171,6 +193,10 @@ impl Policy {
     }
 }
 
+const ALLOWED_BY: &str = "RBAC: allowed by ";
+/// Bindings that an explanation names; the rest is counted.
+const MOST_SHOWN: usize = 8;
+
 fn describe(namespace: &str, name: &str, role: &RoleRef, subject: &Subject) -> String {
     let binding = match namespace {
         "" => format!("ClusterRoleBinding {name:?}"),
@@ -184,7 +210,7 @@ fn describe(namespace: &str, name: &str, role: &RoleRef, subject: &Subject) -> S
             format!("ServiceAccount {:?}", format!("{name}/{home}"))
         }
     };
-    format!("RBAC: allowed by {binding} of {} {:?} to {to}", role.kind(), role.name)
+    format!("{ALLOWED_BY}{binding} of {} {:?} to {to}", role.kind(), role.name)
 }
 
 /// What is wrong with bindings that lead to these roles; empty when there are none.

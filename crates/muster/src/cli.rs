@@ -150,6 +150,9 @@ pub struct Apiserver {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_parser = boolean, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Behaviour")]
     pub unrestricted_update: bool,
+    /// How long events are kept after they were last written, 0 for ever
+    #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", help_heading = "Behaviour")]
+    pub event_ttl: Duration,
     /// Addresses of services inside the cluster
     #[arg(long, default_value = "10.96.0.0/12", value_name = "CIDR", help_heading = "Behaviour")]
     pub service_cluster_ip_range: apiserver::ServiceRange,
@@ -162,6 +165,11 @@ pub struct Apiserver {
           value_parser = ["*", "serviceaccount", "-serviceaccount", "root-ca", "-root-ca"], hide_possible_values = true,
           help_heading = "Behaviour")]
     pub controllers: Vec<String>,
+    /// What is not done to new objects: ServiceAccount (pods get an account, which must be there;
+    /// done only where the serviceaccount controller makes accounts)
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = ["ServiceAccount"], hide_possible_values = true,
+          help_heading = "Behaviour")]
+    pub disable_admission_plugins: Vec<String>,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: Logs,
 }

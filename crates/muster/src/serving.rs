@@ -5,12 +5,12 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use apiserver::{
     Api, Ceilings, Controllers,
     audit::{AuditLog, Destination},
-    serve::{BindError, Certificates, Drained, Limits, Server, Tls},
+    serve::{BindError, Certificates, Drained, Limits, Server, Stats, Tls},
 };
 use auth::{Authenticator, Authorizer, Issuer, IssuerOptions};
 use meta::Status;
 use pki::{Authority, Identity, Kubeconfig, Names};
-use runtime::logging::Log;
+use runtime::{Metrics, logging::Log};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use store::{KeyRing, Store};
@@ -43,6 +43,15 @@ struct Parts {
     authenticator: Authenticator,
     audit: AuditLog,
     secure: Option<Secure>,
+    stats: Arc<Stats>,
+}
+
+/// Shows the server's own figures there.
+fn measure(metrics: &Metrics, api: &Api, stats: &Arc<Stats>) {
+    metrics.register(|registry| {
+        api.measure(registry);
+        stats.measure(registry);
+    });
 }
 
 impl Opened {
@@ -77,12 +86,18 @@ impl Opened {
         let plain = bind_plain(&mut server, &flags.listen).await?;
         let secure = bind_secure(&mut server, &flags, &dir).await?;
         let mut options = options(&flags, &authenticator, &audit, secure.as_ref())?;
-        options.inspect = Some(Inside::of(log));
+        let metrics = Metrics::new();
+        options.inspect = Some(Inside::of(log, metrics.clone()));
+        options.measured = true;
         if flags.logs.profiling {
             heap::start_profiling();
         }
         let api = Api::new(store.clone(), options);
-        Ok(Opened { parts: Parts { flags, dir, store, keys, authenticator, audit, secure }, server, plain, api })
+        let stats = server.stats();
+        metrics.register(runtime::process::register);
+        measure(&metrics, &api, &stats);
+        let parts = Parts { flags, dir, store, keys, authenticator, audit, secure, stats };
+        Ok(Opened { parts, server, plain, api })
     }
 
     /// Where it keeps its data.
@@ -129,6 +144,11 @@ pub struct Running {
 impl Running {
     pub fn api(&self) -> &Api {
         &self.api
+    }
+
+    /// Shows the server's figures among others, too.
+    pub fn measure(&self, metrics: &Metrics) {
+        measure(metrics, &self.api, &self.parts.stats);
     }
 
     /// Looks after the server; returns only when it cannot go on, with the reason.
@@ -183,6 +203,7 @@ fn options(
         watches_per_user: limits.max_watches_per_user,
     };
     options.unrestricted_update = flags.unrestricted_update;
+    options.event_ttl = flags.event_ttl;
     options.service_range = flags.service_cluster_ip_range;
     options.service_node_ports = flags.service_node_port_range.clone();
     let address = flags.listen.advertise_address.unwrap_or(flags.listen.bind_address);
@@ -191,6 +212,8 @@ fn options(
         service_accounts: is_on(&flags.controllers, "serviceaccount"),
         root_ca: is_on(&flags.controllers, "root-ca"),
     };
+    let disabled = flags.disable_admission_plugins.iter().any(|plugin| plugin == "ServiceAccount");
+    options.assign_accounts = options.controllers.service_accounts && !disabled;
     if let Some(secure) = secure {
         options.public_url = secure.url.clone();
         options.root_ca = Some(trusted(&flags.listen, secure)?);

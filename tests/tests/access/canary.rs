@@ -1,6 +1,7 @@
 //! A marked string in every secret place, then a search everywhere it could leak to: it may be nowhere but in the sealed store. (B-17)
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -8,6 +9,8 @@ use muster_tests::peer::{Settings, TOKEN};
 use muster_tests::runner::Case;
 use muster_tests::{Answer, Kind, Peer, cases};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 pub fn cases() -> Vec<Case> {
     cases![muster canary: secrets_show_nowhere_but_where_they_are_asked_for]
@@ -16,7 +19,9 @@ pub fn cases() -> Vec<Case> {
 const CANARY: &str = "c4nary-7f3a91d2-never-to-be-seen";
 
 async fn secrets_show_nowhere_but_where_they_are_asked_for(_: &Peer) {
-    let arguments = ["-v=10", "--audit-log-reads", "--controllers=*"].map(str::to_owned).to_vec();
+    let (collector, traces) = collector().await;
+    let tracing = format!("--tracing-endpoint=http://127.0.0.1:{collector}");
+    let arguments = ["-v=10", "--audit-log-reads", "--controllers=*", &tracing].map(str::to_owned).to_vec();
     let peer = Peer::start_with(Kind::Muster, Settings { arguments, ..Settings::default() }).await.unwrap();
     let mut refusals = Vec::new();
     let tokens = plant(&peer, &mut refusals).await;
@@ -29,8 +34,24 @@ async fn secrets_show_nowhere_but_where_they_are_asked_for(_: &Peer) {
         search(&answer.what, &answer.body, &hunted);
     }
     for path in ["/metrics", "/openapi/v2", "/api/v1/events", "/readyz?verbose"] {
-        search(path, &peer.get(path).await.body, &hunted);
+        let answer = peer.get(path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        search(path, &answer.body, &hunted);
     }
+    let copy = peer.dir.join("copy.backup");
+    backup(&peer, &copy);
+    assert!(fs::metadata(&copy).is_ok_and(|file| file.len() > 1000), "the backup is searched with the other files");
+    // Spans are sent in batches, a moment later.
+    let one = b"/api/v1/namespaces/default/secrets/canary";
+    for _ in 0..500 {
+        if traces.lock().unwrap().windows(one.len()).any(|window| window == one) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let traces = traces.lock().unwrap().clone();
+    assert!(traces.windows(one.len()).any(|window| window == one), "the traces say nothing of secrets");
+    search("a trace", &traces, &hunted);
     // Everything acknowledged is on disk; the audit log is written a moment later.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     peer.kill();
@@ -114,6 +135,42 @@ async fn plant(peer: &Peer, refusals: &mut Vec<Answer>) -> Vec<String> {
     }
     let held = String::from_utf8(BASE64_STANDARD.decode(held.as_str().unwrap()).unwrap()).unwrap();
     vec![token, held]
+}
+
+/// A collector of traces that keeps all it is sent.
+async fn collector() -> (u16, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let (port, all) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(Vec::new())));
+    let kept = all.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let kept = kept.clone();
+            tokio::spawn(async move {
+                let (mut request, mut chunk) = (Vec::new(), [0; 65536]);
+                while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+                    request.extend_from_slice(&chunk[..read]);
+                    let text = String::from_utf8_lossy(&request).to_lowercase();
+                    let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+                    if request.len() >= head.len() + 4 + length.unwrap_or(0usize) {
+                        kept.lock().unwrap().append(&mut request);
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                    }
+                }
+            });
+        }
+    });
+    (port, all)
+}
+
+fn backup(peer: &Peer, file: &Path) {
+    let output = std::process::Command::new(muster_tests::peer::muster_binary().unwrap())
+        .args(["backup", "create"])
+        .arg(format!("--data-dir={}", peer.dir.join("data").display()))
+        .arg(file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn search(place: &str, bytes: &[u8], hunted: &[String]) {

@@ -155,7 +155,7 @@ async fn protobuf_bodies_are_read(peer: &Peer) {
     let call = peer.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews").body(body).media(media);
     let review = call.send().await.ok(201);
     assert_eq!(review["spec"], json!({"resourceAttributes": {"verb": "get", "resource": "pods"}, "user": "nobody"}));
-    assert_eq!(review["status"], json!({"allowed": false}));
+    assert_eq!(review["status"]["allowed"], false);
 
     namespace(peer, "tk-p").await;
     account(peer, "tk-p", "bot").await;
@@ -250,7 +250,17 @@ async fn kubectl_takes_ephemeral_tokens_only(_: &Peer) {
         let call = peer.call("POST", WHO).body(json!({})).header("user-agent", "kubectl/v1.34.4 (linux/amd64)");
         call.token(Some(&token)).fresh().send()
     };
-    kubectl(muster_tests::peer::TOKEN.to_owned()).await.fails(401, "Unauthorized");
+    let refused = kubectl(muster_tests::peer::TOKEN.to_owned()).await.fails(401, "Unauthorized");
+    assert!(refused["message"].as_str().unwrap().contains("`muster token create`"), "what to do instead: {refused}");
+    // Who does not know a token learns nothing of it.
+    let wrong = kubectl("wrong".to_owned()).await.fails(401, "Unauthorized");
+    assert_eq!(wrong["message"], "Unauthorized");
+    let form = peer.call("GET", "/api").token(None).header("authorization", "Basic c2VjcmV0").fresh().send().await;
+    let form = form.fails(401, "Unauthorized");
+    assert_eq!(
+        form["message"],
+        "Unauthorized: the Authorization header must be there once and read \"Bearer <token>\""
+    );
     let admin = printed(peer, &["create"]).unwrap();
     assert_eq!(
         kubectl(admin.clone()).await.ok(201)["status"]["userInfo"]["groups"],

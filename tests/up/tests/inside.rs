@@ -27,6 +27,9 @@ fn requests_are_counted_and_administrators_look_inside() {
         "muster_gateway_requests_under_way 0",
         "muster_members{state=\"Running\"} 0",
         "controller_runtime_max_concurrent_reconciles",
+        "apiserver_request_total{verb=\"LIST\",group=\"\"",
+        "apiserver_storage_objects{resource=\"namespaces\"} ",
+        "muster_apiserver_connections_open ",
     ] {
         assert!(figures.contains(figure), "no {figure} in\n{figures}");
     }

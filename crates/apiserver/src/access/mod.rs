@@ -3,6 +3,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod aggregate;
+pub(crate) mod assigned;
 pub(crate) mod bootstrap;
 mod grants;
 mod impersonate;

@@ -77,6 +77,7 @@ fn row(group: &str, kind: &str, namespaced: bool, behaviour: &'static Behaviour)
         subresources: Vec::new(),
         action: None,
         custom: None,
+        ordinal: 0,
     }
 }
 

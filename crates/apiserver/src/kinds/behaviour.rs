@@ -59,6 +59,8 @@ pub struct Behaviour {
     pub waits: bool,
     /// How many seconds, given what the deletion asks for; `None` where deletions do not wait.
     pub grace: fn(&Object, Option<i64>) -> Option<i64>,
+    /// It acts as a service account of its namespace.
+    pub runs_as_account: bool,
     /// Writes go one by one, so that `admit` can choose what must be unique among all objects.
     pub one_by_one: bool,
     /// Defaults of any write.

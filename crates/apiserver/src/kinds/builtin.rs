@@ -45,6 +45,7 @@ pub const PLAIN: Behaviour = Behaviour {
     grace: |_, _| None,
     one_by_one: false,
     default: |_| {},
+    runs_as_account: false,
     admit: |_, _, _| Ok(()),
     prepare_create: |_| {},
     prepare_update: |_, _| {},
@@ -251,11 +252,15 @@ pub fn kinds() -> Vec<Kind> {
                 .collect(),
             action: row.behaviour.action,
             custom: None,
+            ordinal: 0,
         })
         .chain(access::kinds())
         .collect();
     let place = |group: &str| GROUPS.iter().position(|known| *known == group).unwrap_or(GROUPS.len());
     kinds.sort_by_cached_key(|kind| (place(&kind.group), Reverse(kind.version.clone()), kind.plural.clone()));
+    for (ordinal, kind) in kinds.iter_mut().enumerate() {
+        kind.ordinal = ordinal;
+    }
     kinds
 }
 

@@ -48,6 +48,7 @@ static POD: Behaviour = Behaviour {
     advice: Some(pod::update::advice),
     warnings: Some(pod::update::warnings),
     grace: pod::update::grace,
+    runs_as_account: true,
     default: pod::default_pod,
     admit: pod::update::admit,
     prepare_create: pod::update::prepare_create,

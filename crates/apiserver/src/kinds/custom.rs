@@ -8,6 +8,7 @@ mod shape;
 pub use definition::{Definition, Names, condition};
 
 use super::{Endpoint, Kind, metadata};
+use crate::figures::Row;
 use crate::objects::Part;
 use columns::Printed;
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use schema::structural::Schema;
 use serde_json::Value;
 use shape::Shape;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use store::Revision;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,8 @@ pub struct Custom {
     /// Fields that selectors may name in this version, and in any: dotted paths.
     selectable: Vec<String>,
     selectable_anywhere: Vec<String>,
+    /// Where its requests are counted, once there was one.
+    pub row: OnceLock<Arc<Row>>,
 }
 
 impl Custom {

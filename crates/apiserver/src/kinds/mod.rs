@@ -70,6 +70,8 @@ pub struct Kind {
     pub action: Option<Action>,
     /// Defined by a CustomResourceDefinition.
     pub custom: Option<Box<Custom>>,
+    /// Where a built-in kind stands among them.
+    pub ordinal: usize,
 }
 
 impl Kind {
@@ -90,6 +92,7 @@ impl Kind {
             subresources: Vec::new(),
             action: None,
             custom: None,
+            ordinal: usize::MAX,
         }
     }
 
@@ -259,7 +262,8 @@ impl Kind {
     /// A change that counts as a new generation: of anything but metadata and what the status subresource is for.
     pub fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
         match &self.custom {
-            Some(_) => rest(new, &["metadata"]).ne(rest(old, &["metadata"])),
+            Some(_) if !self.behaviour.status => rest(new, &["metadata"]).ne(rest(old, &["metadata"])),
+            Some(_) => spec_changes(new, old),
             None => (self.behaviour.changes)(new, old),
         }
     }

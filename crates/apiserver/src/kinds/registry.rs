@@ -62,6 +62,11 @@ impl Registry {
         &self.kinds
     }
 
+    /// Those every server serves, each at its ordinal.
+    pub fn builtins(&self) -> &[Arc<Kind>] {
+        &self.builtin
+    }
+
     pub fn is_builtin_group(&self, group: &str) -> bool {
         self.builtin.iter().any(|k| k.group == group)
     }

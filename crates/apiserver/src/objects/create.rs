@@ -3,7 +3,7 @@
 use super::{Part, RETRIES, Stored, storage};
 use crate::kinds::Kind;
 use crate::ownership::By;
-use crate::{Inner, definitions, namespaces};
+use crate::{Inner, access, definitions, namespaces};
 use meta::{Object, Status, time};
 use store::{Change, Entry, Expect, Write};
 
@@ -57,6 +57,9 @@ impl Inner {
                 }
                 if kind.behaviour.status && !kind.behaviour.born_with_status {
                     kind.clear_status(&mut object);
+                }
+                if kind.behaviour.runs_as_account {
+                    access::assigned::assign(self, namespace, &mut object).await?;
                 }
                 (kind.behaviour.admit)(self, &mut object, None)?;
                 (kind.behaviour.prepare_create)(&mut object);

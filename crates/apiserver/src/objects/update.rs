@@ -3,7 +3,7 @@
 use super::delete::is_released;
 use super::{Part, RETRIES, Stored, keep, storage};
 use crate::Inner;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, spec_changes};
 use crate::ownership::{self, By};
 use bytes::Bytes;
 use meta::{FieldError, Object, Status};
@@ -100,7 +100,8 @@ impl Inner {
         mut change: impl FnMut(&Object, &[u8]) -> Result<(Object, Option<Vec<u8>>), Status>,
     ) -> Result<Stored, Status> {
         let key = kind.key(namespace, name);
-        let mut turn = if part == Part::Main { self.turn(kind).await? } else { None };
+        let may_change_all = part == Part::Main || (part == Part::Status && self.writes_whole(kind));
+        let mut turn = if may_change_all { self.turn(kind).await? } else { None };
         for _ in 0..RETRIES {
             if let Some(turn) = turn.as_mut().filter(|_| !dry_run) {
                 turn.take_pen().await?;
@@ -232,10 +233,13 @@ impl Inner {
         if kind.behaviour.generation {
             keep(meta, current.meta(), "generation");
         }
-        let whole = self.options.unrestricted_update;
+        let whole = self.writes_whole(kind);
+        let part = if whole { judged_as(kind, part, desired, current) } else { part };
         match part {
             Part::Main => {
-                if kind.behaviour.status && !whole {
+                if whole {
+                    prepare_status(kind, desired, current);
+                } else if kind.behaviour.status {
                     keep(&mut desired.0, &current.0, "status");
                 }
                 (kind.behaviour.prepare_update)(desired, current);
@@ -270,6 +274,28 @@ impl Inner {
             desired.meta_mut().insert("generation".into(), next.into());
         }
         Ok(())
+    }
+}
+
+/// Where one write may change an object and its status together, one through the status that changes more is a change of the object.
+fn judged_as(kind: &Kind, part: Part, desired: &mut Object, current: &Object) -> Part {
+    if part != Part::Status {
+        return part;
+    }
+    kind.default(desired);
+    if spec_changes(desired, current) { Part::Main } else { Part::Status }
+}
+
+/// What the server knows of a status is not forgotten by those who write it along with the rest.
+fn prepare_status(kind: &Kind, desired: &mut Object, current: &Object) {
+    if desired.0.get("status") == current.0.get("status") {
+        return;
+    }
+    // Which metadata a status may touch is not the question here.
+    let metadata = desired.0.get("metadata").cloned();
+    (kind.behaviour.prepare_part)(Part::Status, desired, current);
+    if let Some(metadata) = metadata {
+        desired.0.insert("metadata".into(), metadata);
     }
 }
 

@@ -133,6 +133,13 @@ impl Rig {
         TcpStream::connect(self.plain).await.unwrap()
     }
 
+    /// The same from another address of this machine.
+    async fn raw_from(&self, last: u8) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+        socket.connect(self.plain).await.unwrap()
+    }
+
     async fn secure(
         &self,
         identity: Option<&Identity>,
@@ -543,12 +550,36 @@ async fn more_connections_than_allowed_wait_for_a_place() {
     let rig = Rig::new(Limits { connections: 1, ..Limits::default() }).await;
     let mut first = http1(rig.raw().await).await;
     text(first.send_request(get("/")).await.unwrap()).await;
-    let mut second = http1(rig.raw().await).await;
+    let mut second = http1(rig.raw_from(2).await).await;
     let waiting = tokio::spawn(async move { text(second.send_request(get("/second")).await.unwrap()).await });
     time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rig.stats.open.load(Relaxed), 1);
     drop(first);
     assert!(waiting.await.unwrap().contains("/second"));
+}
+
+#[tokio::test]
+async fn an_address_that_takes_all_it_can_get_leaves_room_for_others() {
+    let rig = Rig::new(Limits { connections: 8, ..Limits::default() }).await;
+    // Never authenticated: they say nothing at all.
+    let mut greedy = Vec::new();
+    for _ in 0..6 {
+        greedy.push(rig.raw().await);
+    }
+    while rig.stats.open.load(Relaxed) < 6 {
+        time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(closed(rig.raw().await).await, "", "its share is taken, so it is closed without a word");
+    assert_eq!(rig.stats.turned_away.load(Relaxed), 1);
+    let mut other = http1(rig.raw_from(2).await).await;
+    assert!(text(other.send_request(get("/other")).await.unwrap()).await.contains("/other"));
+    // What ends is given back.
+    greedy.pop();
+    while rig.stats.open.load(Relaxed) > 6 {
+        time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut again = http1(rig.raw().await).await;
+    assert!(text(again.send_request(get("/again")).await.unwrap()).await.contains("/again"));
 }
 
 #[tokio::test]

@@ -118,3 +118,38 @@ proptest! {
         prop_assert_eq!(policy.users.len(), people_left);
     }
 }
+
+#[test]
+fn a_denial_says_which_bindings_were_looked_at() {
+    let mut policy = Policy::default();
+    policy.set_role(RoleRef::new("", "viewer"), rules("get", "pods"));
+    policy.set_binding("", "all", RoleRef::new("", "viewer"), vec![Subject::Group("dev".into())]);
+    policy.set_binding("d", "local", RoleRef::new("", "viewer"), vec![Subject::User("ann".into())]);
+    policy.set_binding("e", "elsewhere", RoleRef::new("", "viewer"), vec![Subject::User("ann".into())]);
+    let ann = user("ann", &["dev"]);
+    fn asked<'a>(user: &'a Arc<User>, namespace: &'a str) -> Request<'a> {
+        let base = Request::path(user, "update", "");
+        Request { namespace, group: "apps", resource: "deployments", subresource: "scale", name: "web", ..base }
+    }
+    assert_eq!(
+        policy.explain(&asked(&ann, "d")),
+        "RBAC: no rule allows to update deployments.apps/scale \"web\" in the namespace \"d\"; looked at ClusterRoleBinding \
+         \"all\" of ClusterRole \"viewer\" to Group \"dev\"; RoleBinding \"local/d\" of ClusterRole \"viewer\" to User \"ann\""
+    );
+    let bob = user("bob", &["ops"]);
+    assert_eq!(
+        policy.explain(&asked(&bob, "")),
+        "RBAC: no rule allows to update deployments.apps/scale \"web\" at the cluster scope: no binding there names the user, \
+         or one of the groups [\"ops\" \"system:authenticated\"]"
+    );
+    assert!(
+        policy
+            .explain(&Request::path(&ann, "get", "/metrics"))
+            .starts_with("RBAC: no rule allows to get path \"/metrics\"; ")
+    );
+    for i in 0..20 {
+        policy.set_binding("", &format!("b{i:02}"), RoleRef::new("", "viewer"), vec![Subject::User("ann".into())]);
+    }
+    let long = policy.explain(&asked(&ann, "d"));
+    assert!(long.ends_with("; and 14 more") && long.matches("Binding").count() == 8, "{long}");
+}

@@ -114,6 +114,13 @@ impl Meta {
         Ok(())
     }
 
+    /// Shows the figures of our own API server.
+    pub fn measure(&self, metrics: &runtime::Metrics) {
+        if let Some(server) = &self.server {
+            server.measure(metrics);
+        }
+    }
+
     /// Returns only when it cannot go on.
     pub async fn failure(&mut self) -> Problem {
         match &mut self.server {

@@ -277,6 +277,7 @@ impl Served {
         let app = App::through(&meta.hub, config, hub::registry, Some(log)).await.map_err(hub::problem)?;
         if let Some(metrics) = app.metrics() {
             members.fleet.measure(metrics);
+            meta.measure(metrics);
         }
         let reconcilers = Arc::new(Reconcilers::of(&app, config, hub::registry()));
         let (mut options, authority) = options(flags, dir)?;

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use self::routes::Way;
-pub use self::{admin::Admin, debug::debug};
+pub use self::{admin::Admin, debug::debug, routes::metrics};
 use crate::{Handle, Metrics, health::Health};
 
 /// Connections at once to one address: probes, scrapers, a few people.

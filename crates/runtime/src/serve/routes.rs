@@ -13,7 +13,7 @@ use super::{
     debug, exposition,
 };
 use crate::{
-    BoxError, Handle, HandleError, Key,
+    BoxError, Handle, HandleError, Key, Metrics,
     health::{Outcome, Probe},
     profile,
 };
@@ -73,7 +73,7 @@ where
             health(endpoints, Probe::Live, check, query, way).await
         }
         ["readyz", check @ ..] if serves.health && reads => health(endpoints, Probe::Ready, check, query, way).await,
-        ["metrics"] if serves.metrics && reads => metrics(endpoints, &request),
+        ["metrics"] if serves.metrics && reads => figures(&endpoints.metrics, &request),
         ["debug", ..] if serves.admin => {
             let user = admit(endpoints, way, &request).await?;
             debug::inside(endpoints.log.as_ref(), &user, &segments, query, request).await
@@ -156,9 +156,18 @@ async fn health(
     Ok(answer)
 }
 
-fn metrics<B>(endpoints: &Endpoints, request: &Request<B>) -> Result<Answer, Refusal> {
+/// Answers a request for `/metrics` that another listener has let in.
+pub fn metrics<B>(metrics: &Metrics, request: &Request<B>) -> Answer {
+    let answer = match *request.method() {
+        Method::GET | Method::HEAD => figures(metrics, request),
+        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "only GET is answered here")),
+    };
+    answer.unwrap_or_else(Refusal::answer)
+}
+
+fn figures<B>(metrics: &Metrics, request: &Request<B>) -> Result<Answer, Refusal> {
     let failed = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "the figures cannot be written");
-    let openmetrics = endpoints.metrics.encode().map_err(failed)?;
+    let openmetrics = metrics.encode().map_err(failed)?;
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     Ok(match exposition::wants_openmetrics(accept) {
         true => answer::bytes(exposition::OPENMETRICS, openmetrics),

@@ -9,7 +9,7 @@ use crate::kinds::{Behaviour, Kind, STATUS, ScalePaths, ScaleSelector, Subresour
 use bytes::Bytes;
 use meta::Object;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use store::{Collection, Revision};
 use tokio_util::sync::CancellationToken;
 
@@ -210,6 +210,7 @@ fn kind(
         columns: columns(version),
         selectable: selectable(version).collect(),
         selectable_anywhere,
+        row: OnceLock::new(),
     };
     Kind {
         group: group.into(),
@@ -226,6 +227,7 @@ fn kind(
         subresources,
         action: None,
         custom: Some(Box::new(custom)),
+        ordinal: usize::MAX,
     }
 }
 
