@@ -26,8 +26,8 @@ async fn works(fleet: &Fleet, name: &str, namespace: &str) -> Result<Duration, k
 
 /// Probes that take their time to call a member lost: what is asked of it meanwhile is still under way when others have answered.
 fn patient() -> Care {
-    let rules = Rules { failing_for: Duration::from_secs(8), ..care().rules };
-    Care { rules, limits: Limits { deadline: Duration::from_secs(12), ..care().limits }, ..care() }
+    let rules = Rules { failing_for: Duration::from_secs(6), ..care().rules };
+    Care { rules, limits: Limits { deadline: Duration::from_secs(4), ..care().limits }, ..care() }
 }
 
 /// Asks the well member while the calls to the dark one are under way: all of these are answered before all of those are done.
