@@ -1,7 +1,7 @@
-//! A TCP proxy in front of a server that can swallow everything or let it drip.
+//! A TCP proxy in front of a server that can swallow everything, let it drip, or break every connection.
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,6 +13,8 @@ pub enum Mode {
     Swallow,
     /// One byte at a time towards the client.
     Drip,
+    /// Breaks every connection, the open ones and the new ones, with a reset.
+    Reset,
 }
 
 pub struct Proxy {
@@ -38,15 +40,7 @@ impl Proxy {
             let mut links = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 let mode = watching.clone();
-                links.spawn(async move {
-                    let Ok(server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
-                    let (from_client, to_client) = client.into_split();
-                    let (from_server, to_server) = server.into_split();
-                    tokio::join!(
-                        pump(from_client, to_server, mode.clone(), false),
-                        pump(from_server, to_client, mode, true)
-                    );
-                });
+                links.spawn(link(client, target, mode));
             }
         });
         Proxy { port, mode, accept }
@@ -60,9 +54,30 @@ impl Proxy {
     }
 }
 
+/// One connection, until both sides are done or it is broken.
+async fn link(mut client: TcpStream, target: u16, state: watch::Receiver<State>) {
+    if state.borrow().mode != Mode::Reset {
+        let Ok(mut server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
+        let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
+        let both = async {
+            tokio::join!(
+                pump(from_client, to_server, state.clone(), false),
+                pump(from_server, to_client, state.clone(), true)
+            );
+        };
+        let mut watching = state.clone();
+        tokio::select! {
+            () = both => return,
+            _ = watching.wait_for(|state| state.mode == Mode::Reset) => {}
+        }
+    }
+    // Closed without a goodbye: the client is told by a reset.
+    let _ = client.set_zero_linger();
+}
+
 async fn pump(
-    mut from: tokio::net::tcp::OwnedReadHalf,
-    mut to: tokio::net::tcp::OwnedWriteHalf,
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
     state: watch::Receiver<State>,
     drips: bool,
 ) {
@@ -94,6 +109,7 @@ async fn pump(
     if dead || state.borrow().holes != born {
         std::future::pending::<()>().await;
     }
+    let _ = to.shutdown().await;
 }
 
 impl Drop for Proxy {

@@ -1,5 +1,6 @@
 //! Inside pods: commands, terminals, logs, log files.
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,18 +58,27 @@ async fn commands_run_with_their_words_apart(peer: &Peer) {
     stage.end().await;
 }
 
-type Terminal = tokio_tungstenite::WebSocketStream<TcpStream>;
+pub type Terminal = tokio_tungstenite::WebSocketStream<TcpStream>;
 
 async fn terminal(face: &Face, query: &str) -> Terminal {
-    let url = format!("ws://{}/api/cluster/beijing/terminal?{query}", face.address);
-    let mut request = url.into_client_request().unwrap();
-    request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
-    let stream = TcpStream::connect(face.address).await.unwrap();
+    let bearer = format!("Bearer {TOKEN}");
+    let path = format!("/api/cluster/beijing/terminal?{query}");
+    terminal_with(face.address, &path, &[("authorization", &bearer)]).await
+}
+
+/// A terminal, opened with these headers.
+pub async fn terminal_with(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Terminal {
+    let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
+    for (name, value) in headers {
+        let name: http::HeaderName = name.parse().unwrap();
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let stream = TcpStream::connect(address).await.unwrap();
     tokio_tungstenite::client_async(request, stream).await.unwrap().0
 }
 
 /// What a terminal says until the text is in it, or until it ends: its status then.
-async fn hear(terminal: &mut Terminal, wanted: &str) -> (String, Option<Value>) {
+pub async fn hear(terminal: &mut Terminal, wanted: &str) -> (String, Option<Value>) {
     let mut heard = String::new();
     let listening = async {
         loop {
@@ -94,7 +104,7 @@ async fn hear(terminal: &mut Terminal, wanted: &str) -> (String, Option<Value>) 
     timeout(PATIENCE, listening).await.unwrap_or_else(|_| panic!("nothing with {wanted:?} came"))
 }
 
-async fn say(terminal: &mut Terminal, channel: u8, text: &str) {
+pub async fn say(terminal: &mut Terminal, channel: u8, text: &str) {
     terminal.send(Message::Binary([&[channel], text.as_bytes()].concat().into())).await.unwrap();
 }
 
@@ -107,6 +117,13 @@ async fn a_terminal_talks_and_ends(peer: &Peer) {
     say(&mut open, 0, "echo be''ijing\n").await;
     let (heard, _) = hear(&mut open, "beijing\r\n").await;
     assert!(!heard.contains("command not found"), "{heard}");
+    // Its size is the last that was said.
+    for (said, size) in [(r#"{"Width":120,"Height":40}"#, "40 120"), (r#"{"Width":81,"Height":25}"#, "25 81")] {
+        say(&mut open, 4, said).await;
+        say(&mut open, 0, "stty size\n").await;
+        let (heard, _) = hear(&mut open, &format!("{size}\r\n")).await;
+        assert!(heard.contains("stty size"), "{heard}");
+    }
     say(&mut open, 0, "exit 7\n").await;
     let (_, status) = hear(&mut open, "").await;
     assert_eq!(status.unwrap()["details"]["causes"][0]["message"], "7");
@@ -130,19 +147,24 @@ async fn a_terminal_talks_and_ends(peer: &Peer) {
 }
 
 /// A GET whose answer is read piece by piece; the connection ends when it is dropped.
-struct Reading {
-    body: hyper::body::Incoming,
+pub struct Reading {
+    pub body: hyper::body::Incoming,
     connection: tokio::task::JoinHandle<()>,
 }
 
 impl Reading {
     async fn open(face: &Face, path: &str) -> Reading {
+        Reading::open_with(face, path, &[("authorization", &format!("Bearer {TOKEN}"))]).await
+    }
+
+    pub async fn open_with(face: &Face, path: &str, headers: &[(&str, &str)]) -> Reading {
         let stream = TcpStream::connect(face.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         let connection = tokio::spawn(async move { drop(connection.await) });
-        let request = Request::get(path)
-            .header("host", face.address.to_string())
-            .header("authorization", format!("Bearer {TOKEN}"));
+        let mut request = Request::get(path).header("host", face.address.to_string());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
         assert_eq!(
             (response.status().as_u16(), &response.headers()["content-type"]),
@@ -151,7 +173,7 @@ impl Reading {
         Reading { body: response.into_body(), connection }
     }
 
-    async fn lines(&mut self, count: usize) -> String {
+    pub async fn lines(&mut self, count: usize) -> String {
         let mut text = String::new();
         let reading = async {
             while text.lines().count() < count {

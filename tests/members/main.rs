@@ -3,6 +3,7 @@
 
 mod account;
 mod apps;
+mod attacks;
 mod faults;
 mod imported;
 mod inside;
@@ -10,6 +11,7 @@ mod rights;
 mod stage;
 
 fn main() {
-    let all = [account::all(), apps::all(), inside::all(), rights::all(), imported::all(), faults::all()];
+    let all =
+        [account::all(), apps::all(), inside::all(), rights::all(), attacks::all(), imported::all(), faults::all()];
     muster_tests::runner::main(all.concat());
 }

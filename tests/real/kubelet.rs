@@ -197,6 +197,20 @@ fn terminal(stage: &Stage, pod: &str) {
     seat.type_in("tty; echo $((6 * 7))\r");
     seat.until("/dev/pts/");
     seat.until("42");
+    // The size of the window here is the size of the terminal there, also after it changed.
+    for (rows, columns) in [(31, 97), (43, 132)] {
+        seat.resize(rows, columns);
+        let mut tries = 0;
+        loop {
+            seat.type_in("stty size; echo si''zed\r");
+            if seat.heard_until("sized\r\n").contains(&format!("{rows} {columns}\r\n")) {
+                break;
+            }
+            tries += 1;
+            assert!(tries < 50, "the terminal never had {rows} rows and {columns} columns");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
     // Ctrl-C ends the program in the terminal, not the terminal.
     seat.type_in("echo $((6 * 8)); sleep 1000\r");
     seat.until("48");

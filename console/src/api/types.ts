@@ -198,6 +198,10 @@ export interface AuditRow {
   user: string;
   impersonatedUser?: string;
   verb: string;
+  /** The member, of what was done to one. */
+  cluster?: string;
+  /** Of what takes its time, such as a terminal. */
+  stage?: "started" | "ended";
   group?: string;
   resource?: string;
   subresource?: string;

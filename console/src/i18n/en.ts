@@ -498,6 +498,8 @@ export const en = {
     partial: "Only the newest part of the log is searched.",
     empty: "Nothing was recorded yet",
     emptyWhy: "Changes and refusals appear here.",
+    started: "began",
+    ended: "ended",
   },
   settings: {
     subtitle: "Kept in this browser, or for your user",

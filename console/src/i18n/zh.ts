@@ -497,6 +497,8 @@ export const zh: Dictionary = {
     partial: "只搜索日志中最新的部分。",
     empty: "还没有记录",
     emptyWhy: "修改和被拒绝的请求会显示在这里。",
+    started: "开始",
+    ended: "结束",
   },
   settings: {
     subtitle: "保存在此浏览器中，或属于您的账号",

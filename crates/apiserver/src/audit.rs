@@ -155,6 +155,17 @@ impl Audit {
         log.append(&line);
     }
 
+    /// A line of another part of this process, made by it. Like an [`Entry`], it must have no field that could hold a secret.
+    pub fn note<T: Serialize>(&self, line: &T) {
+        let Some(log) = &self.0 else { return };
+        let mut bytes = Vec::with_capacity(512);
+        if serde_json::to_writer(&mut bytes, line).is_err() {
+            return;
+        }
+        bytes.push(b'\n');
+        log.append(&bytes);
+    }
+
     /// Lines written since the start.
     pub fn written(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.written.load(Relaxed))

@@ -40,6 +40,7 @@ impl Api {
             traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok()),
             http.request.method = request.method().as_str(), url.path = request.uri().path(),
             http.response.status_code = tracing::field::Empty, audit.id = tracing::field::Empty,
+            object.version = tracing::field::Empty,
         );
         if span.is_disabled() {
             return self.answer(request).await;
@@ -109,6 +110,11 @@ where
         let api = self.clone();
         Box::pin(async move { Ok(api.handle(request).await) })
     }
+}
+
+/// Says in the request's trace which version of an object it made: what is done because of that version can be linked to it.
+pub(crate) fn wrote(revision: u64) {
+    tracing::Span::current().record("object.version", revision);
 }
 
 /// What the audit log will say of a request.

@@ -119,6 +119,8 @@ pub(crate) struct Gatekeeper {
     deadline: Duration,
     /// What the API said lately, never older than `ttl`.
     said: Mutex<HashMap<Question, (bool, Instant)>>,
+    /// Whose tokens were seen lately, by what stands for them.
+    names: Mutex<HashMap<CallerKey, (String, Instant)>>,
 }
 
 type Question = (CallerKey, &'static str, String);
@@ -126,11 +128,13 @@ type Question = (CallerKey, &'static str, String);
 const MOST_REMEMBERED: usize = 20_000;
 /// A no is believed for a shorter time: a grant should count soon.
 const NO_FOR: Duration = Duration::from_secs(1);
+/// How long the name behind a token is believed: it is only written down, nothing is decided by it.
+const NAME_FOR: Duration = Duration::from_secs(60);
 
 impl Gatekeeper {
     pub(crate) fn new(upstream: Upstream, pace: Arc<Pace>, ttl: Duration, deadline: Duration) -> Arc<Self> {
         let ttl = ttl.min(Duration::from_secs(5));
-        Arc::new(Self { upstream, pace, ttl, deadline, said: Mutex::default() })
+        Arc::new(Self { upstream, pace, ttl, deadline, said: Mutex::default(), names: Mutex::default() })
     }
 
     async fn send(&self, caller: &Caller, call: Call) -> Result<Reply, Problem> {
@@ -151,6 +155,37 @@ impl Gatekeeper {
     /// Refuses whom the API does not know, before anything else is said to them.
     pub(crate) async fn recognise(&self, caller: &Caller) -> Result<(), Problem> {
         self.review(caller, "get", &Target::Document("/apis".into())).await.map(drop)
+    }
+
+    /// The caller's name, for the audit log: of a token, as the API says it.
+    pub(crate) async fn name(&self, caller: &Caller) -> String {
+        if let Some(name) = caller.name() {
+            return name.to_owned();
+        }
+        let now = Instant::now();
+        if let Some((name, until)) = self.names.lock().unwrap_or_else(PoisonError::into_inner).get(&caller.key)
+            && *until > now
+        {
+            return name.clone();
+        }
+        let reply: Result<Value, Problem> = match self.send(caller, Call::who()).await {
+            Ok(reply) => reply.parse(),
+            Err(problem) => Err(problem),
+        };
+        let name = match &reply {
+            Ok(reply) => reply["status"]["userInfo"]["username"].as_str().unwrap_or("(token)").to_owned(),
+            Err(problem) if problem.code == 401 => return "(unknown)".to_owned(),
+            // An API that cannot say it, or does not answer now.
+            Err(_) => return "(token)".to_owned(),
+        };
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= MOST_REMEMBERED {
+            names.retain(|_, (_, until)| *until > now);
+        }
+        if names.len() < MOST_REMEMBERED {
+            names.insert(caller.key, (name.clone(), now + NAME_FOR));
+        }
+        name
     }
 
     pub(crate) async fn authorize<V: Verb>(

@@ -1,4 +1,4 @@
-//! `/wapi/v1/audit`: the newest part of the API server's audit log, newest line first.
+//! `/wapi/v1/audit`: the newest part of the audit log, newest line first.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -97,9 +97,9 @@ impl Audit {
     /// The log, if the caller may read it.
     async fn file(&self, caller: Caller) -> Result<PathBuf, Problem> {
         self.gatekeeper.clone().authorize::<Discover>(caller, Target::Document(RIGHT.into())).await?;
-        self.file.clone().ok_or_else(|| {
-            Problem::not_found("there is no audit log here: the API is another process, or its log is off")
-        })
+        self.file
+            .clone()
+            .ok_or_else(|| Problem::not_found("there is no audit log here: it is off, or not written to a file"))
     }
 
     async fn notices(&self, caller: Caller) -> Result<Notices, Problem> {

@@ -32,6 +32,8 @@ pub(crate) struct Caller {
     credentials: Credentials,
     /// Stands for the credentials in maps, so that no token is kept.
     pub(crate) key: CallerKey,
+    /// Where the caller was when it came in.
+    address: Option<IpAddr>,
 }
 
 pub(crate) type CallerKey = [u8; 32];
@@ -58,6 +60,17 @@ const LONGEST_TOKEN: usize = 16 << 10;
 impl Caller {
     /// From the `Authorization` header, else from the session's cookie, else from the client certificate.
     pub(crate) fn of(
+        entered: &Entered,
+        method: &Method,
+        headers: &HeaderMap,
+        connection: &Connection,
+        sessions: Option<&Sessions>,
+    ) -> Result<Self, Problem> {
+        let caller = Self::recognised(entered, method, headers, connection, sessions)?;
+        Ok(Self { address: Some(connection.address), ..caller })
+    }
+
+    fn recognised(
         entered: &Entered,
         method: &Method,
         headers: &HeaderMap,
@@ -95,7 +108,7 @@ impl Caller {
         let mut parts: Vec<&[u8]> = vec![b"session", session.stamp(), person.user.as_bytes()];
         parts.extend(person.groups.iter().map(|group| group.as_bytes()));
         let key = key(&parts);
-        Self { credentials: Credentials::Session(session), key }
+        Self { credentials: Credentials::Session(session), key, address: None }
     }
 
     /// The session, if that is how the caller came.
@@ -117,6 +130,11 @@ impl Caller {
             Credentials::Session(session) => session.ended().cancelled().await,
             _ => std::future::pending().await,
         }
+    }
+
+    /// Where it called from; of a socket that was opened with a ticket, where that was fetched.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// The user's name, where the gateway itself knows it.
@@ -147,14 +165,14 @@ impl Caller {
         }
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong())?;
         value.set_sensitive(true);
-        Ok(Self { credentials: Credentials::Bearer(value), key: key(&[b"token", token.as_bytes()]) })
+        Ok(Self { credentials: Credentials::Bearer(value), key: key(&[b"token", token.as_bytes()]), address: None })
     }
 
     fn certificate(user: Arc<Person>) -> Self {
         let mut parts: Vec<&[u8]> = vec![b"certificate", user.user.as_bytes()];
         parts.extend(user.groups.iter().map(|group| group.as_bytes()));
         let key = key(&parts);
-        Self { credentials: Credentials::Certificate(user), key }
+        Self { credentials: Credentials::Certificate(user), key, address: None }
     }
 
     /// Puts the credentials on a request for the API and says which way it must go.

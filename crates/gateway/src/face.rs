@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Fleet, Secret};
+use fleet::{Cleanups, Fleet, Secret};
 use runtime::Metrics;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,14 @@ use crate::controllers::Controllers;
 use crate::figures::Figures;
 use crate::hub::Hub;
 use crate::listen::{Bound, ServeError};
-use crate::members::Members;
+use crate::members::{Members, Parts};
 use crate::options::Options;
 use crate::pace::Pace;
 use crate::seats::Seats;
 use crate::session::{Desk, Policy, Sessions};
 use crate::site::{Console, Site};
 use crate::stream::Stream;
+use crate::trail::Trail;
 use crate::upstream::Upstream;
 use crate::visit::Room;
 
@@ -46,6 +47,7 @@ pub struct Face {
     fleet: Option<Fleet>,
     controllers: Option<Arc<dyn Controllers>>,
     audit: Option<PathBuf>,
+    trail: Option<Arc<dyn Trail>>,
     figures: Figures,
     policy: Policy,
 }
@@ -63,6 +65,7 @@ impl Face {
             fleet: None,
             controllers: None,
             audit: None,
+            trail: None,
             figures: Figures::default(),
             policy,
         }
@@ -89,7 +92,12 @@ impl Face {
         Self { controllers: Some(controllers), ..self }
     }
 
-    /// With the API server's audit log, read from this file and those it was rotated into.
+    /// With a place where what is done to members is written down.
+    pub fn trail(self, trail: Arc<dyn Trail>) -> Self {
+        Self { trail: Some(trail), ..self }
+    }
+
+    /// With the audit log, read from this file and those it was rotated into.
     pub fn audit(self, file: PathBuf) -> Self {
         Self { audit: Some(file), ..self }
     }
@@ -168,9 +176,18 @@ impl Face {
             Audit { file: self.audit.clone(), gatekeeper: gatekeeper.clone(), limits: self.options.limits.clone() };
         let mut rooms: Vec<Arc<dyn Room>> = vec![Arc::new(desk), Arc::new(hub), Arc::new(audit), apiext.clone()];
         if let Some(fleet) = &self.fleet {
-            let (fleet, gatekeeper, actions) = (fleet.clone(), gatekeeper.clone(), self.actions.clone());
-            let (limits, namespace) = (self.options.limits.clone(), self.policy.namespace.clone());
-            rooms.push(Members::new(fleet, gatekeeper, apiext.clone(), actions, limits, seats.clone(), namespace));
+            let namespace = self.policy.namespace.clone();
+            rooms.push(Members::new(Parts {
+                fleet: fleet.clone(),
+                gatekeeper: gatekeeper.clone(),
+                apiext: apiext.clone(),
+                actions: self.actions.clone(),
+                limits: self.options.limits.clone(),
+                seats: seats.clone(),
+                cleanups: Cleanups::new(self.upstream.own().clone(), &namespace),
+                trail: self.trail.clone(),
+                namespace,
+            }));
         }
         rooms.push(Arc::new(Stream::new(rooms.clone(), gatekeeper.clone())));
         Ok(Console { sessions, rooms, seats })

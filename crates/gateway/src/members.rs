@@ -6,7 +6,9 @@
 mod apps;
 mod changes;
 mod channel;
+mod cleanups;
 mod clusters;
+mod deeds;
 mod exec;
 mod files;
 mod gather;
@@ -29,7 +31,7 @@ mod zcloud;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fleet::{ACCOUNT_NAMESPACE, Access, Fleet, account_manifest};
+use fleet::{ACCOUNT_NAMESPACE, Access, Cleanups, Fleet, account_manifest};
 use futures_util::future::BoxFuture;
 use http::Method;
 use http::header::CONTENT_TYPE;
@@ -43,6 +45,7 @@ use crate::caller::Caller;
 use crate::options::Limits;
 use crate::problem::Problem;
 use crate::seats::Seats;
+use crate::trail::{Doing, Trail};
 use crate::visit::{Answered, Notices, Room, Text, Visit, bytes};
 use crate::ws::Socket;
 use reach::Reaching;
@@ -64,7 +67,25 @@ pub(crate) struct Members {
     seats: Arc<Seats>,
     /// Where the Secrets of imported clusters go.
     namespace: String,
+    cleanups: Cleanups,
+    trail: Option<Arc<dyn Trail>>,
     sweeper: AbortHandle,
+}
+
+/// What the room is made of.
+pub(crate) struct Parts {
+    pub(crate) fleet: Fleet,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
+    pub(crate) apiext: Arc<App>,
+    pub(crate) actions: Actions,
+    pub(crate) limits: Limits,
+    pub(crate) seats: Arc<Seats>,
+    /// Where the Secrets of imported clusters go.
+    pub(crate) namespace: String,
+    /// What is still to be removed from members.
+    pub(crate) cleanups: Cleanups,
+    /// Where what is done to members is written down, if anywhere.
+    pub(crate) trail: Option<Arc<dyn Trail>>,
 }
 
 impl Drop for Members {
@@ -75,15 +96,8 @@ impl Drop for Members {
 
 impl Members {
     /// Must be called within a runtime.
-    pub(crate) fn new(
-        fleet: Fleet,
-        gatekeeper: Arc<Gatekeeper>,
-        apiext: Arc<App>,
-        actions: Actions,
-        limits: Limits,
-        seats: Arc<Seats>,
-        namespace: String,
-    ) -> Arc<Self> {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let Parts { fleet, gatekeeper, apiext, actions, limits, seats, namespace, cleanups, trail } = parts;
         Arc::new_cyclic(|members: &Weak<Self>| {
             let members = members.clone();
             let sweeper = tokio::spawn(async move {
@@ -104,35 +118,53 @@ impl Members {
                 limits,
                 seats,
                 namespace,
+                cleanups,
+                trail,
                 sweeper: sweeper.abort_handle(),
             }
         })
     }
 
-    async fn handle(self: Arc<Self>, mut visit: Visit) -> Answered {
+    async fn handle(self: Arc<Self>, visit: Visit) -> Answered {
         let (route, places) = route::find(&visit.method, &visit.path)?;
         let caller = visit.caller.clone();
+        let doing = self.doing(route.op, &places, &visit).await;
+        let answered = self.answered(route.op, &caller, &places, visit, &doing).await;
+        self.done(doing, &caller, deeds::outcome(&answered)).await;
+        answered
+    }
+
+    async fn answered(&self, op: Op, caller: &Caller, places: &Places, mut visit: Visit, doing: &Doing) -> Answered {
         let query = std::mem::take(&mut visit.query);
         let media = visit.header(CONTENT_TYPE).unwrap_or_default().to_owned();
-        let (caller, places, query) = (&caller, &places, query.as_str());
+        let query = query.as_str();
         if visit.method == Method::GET {
-            return self.read(route.op, caller, places, query, &visit).await;
+            return self.read(op, caller, places, query, &visit, doing).await;
         }
         let body = visit.body(&self.limits).await?;
-        match route.op {
+        match op {
             Op::AppRestart => self.restart(caller, places, query).await,
-            Op::Exec => self.exec(caller, places, query).await,
+            Op::Exec => self.exec(caller, places, query, doing).await,
             Op::Apply => self.apply(caller, places, query, &media, body).await,
             Op::Delete => self.delete_object(caller, places, query).await,
             Op::Act => self.act(caller, places, &media, body).await,
             Op::ZcloudCollection => self.zcloud_import(caller, query, &media, body).await,
             Op::ZcloudAct => self.zcloud_act(caller, places, query).await,
             Op::ZcloudDelete => self.zcloud_delete(caller, places).await,
+            Op::CleanupAbandon => self.abandon_cleanup(caller, places, &media, body).await,
             _ => Err(Problem::not_found("no such path")),
         }
     }
 
-    async fn read(&self, op: Op, caller: &Caller, places: &Places, query: &str, visit: &Visit) -> Answered {
+    async fn read(
+        &self,
+        op: Op,
+        caller: &Caller,
+        places: &Places,
+        query: &str,
+        visit: &Visit,
+        doing: &Doing,
+    ) -> Answered {
         match op {
             Op::Clusters => self.clusters(caller, places, query).await,
             Op::AppResources => self.app_resources(caller, places, query).await,
@@ -147,7 +179,7 @@ impl Members {
             Op::Exec => {
                 // A GET, as the seed has it, that does something.
                 visit.intended()?;
-                self.exec(caller, places, query).await
+                self.exec(caller, places, query, doing).await
             }
             Op::Kinds => self.kinds(caller, places, query).await,
             Op::List => self.list_kind(caller, places, query).await,
@@ -160,13 +192,16 @@ impl Members {
             Op::Events => self.events(caller, query).await,
             Op::Search => self.search(caller, query).await,
             Op::MemberRole => self.member_role(caller, query).await,
+            Op::Cleanups => self.list_cleanups(caller, places, query).await,
             Op::OpenApi => {
                 self.reaching.gatekeeper.recognise(caller).await?;
                 Ok(bytes(200, "application/json", openapi::document()))
             }
             Op::Terminal => Err(Problem::new(426, "UpgradeRequired", "this path is a WebSocket")),
             Op::AppRestart | Op::Apply | Op::Delete | Op::Act => Err(Problem::not_found("no such path")),
-            Op::ZcloudCollection | Op::ZcloudAct | Op::ZcloudDelete => Err(Problem::not_found("no such path")),
+            Op::ZcloudCollection | Op::ZcloudAct | Op::ZcloudDelete | Op::CleanupAbandon => {
+                Err(Problem::not_found("no such path"))
+            }
         }
     }
 
@@ -202,7 +237,10 @@ impl Room for Members {
     fn converse(self: Arc<Self>, visit: Visit, socket: Socket) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             match route::find(&Method::GET, &visit.path) {
-                Ok((_, places)) => self.terminal(&visit.caller, &places, &visit.query, socket).await,
+                Ok((_, places)) => {
+                    let doing = self.doing(Op::Terminal, &places, &visit).await;
+                    self.terminal(&visit.caller, &places, &visit.query, socket, doing).await
+                }
                 Err(problem) => socket.refuse(&problem).await,
             }
         })
@@ -220,11 +258,17 @@ impl Room for Members {
     fn text(self: Arc<Self>, caller: Caller, path: String, query: String) -> BoxFuture<'static, Result<Text, Problem>> {
         Box::pin(async move {
             let (route, places) = route::find(&Method::GET, &path)?;
-            match route.op {
+            let doing = match route.op {
+                Op::PodLogs | Op::LogFile => self.doing_text(route.op, &places, &caller, &path, &query).await,
+                _ => return Err(Problem::not_found("there is no log at this path")),
+            };
+            let text = match route.op {
                 Op::PodLogs => self.pod_logs(&caller, &places, &query).await,
-                Op::LogFile => self.log_file(&caller, &places, &query).await,
-                _ => Err(Problem::not_found("there is no log at this path")),
-            }
+                _ => self.log_file(&caller, &places, &query).await,
+            };
+            let outcome = text.as_ref().map(|_| (200, None)).map_err(Clone::clone);
+            self.done(doing, &caller, outcome).await;
+            text
         })
     }
 }

@@ -27,7 +27,7 @@ use crate::pace::Pace;
 use crate::problem::Problem;
 use crate::seats::Seats;
 use crate::session::Sessions;
-use crate::visit::{Answered, Body, BoxError, Room, Visit};
+use crate::visit::{Answered, Body, BoxError, REQUEST_ID, Room, Visit};
 use crate::ws::{self, Message, Socket};
 
 /// A browser has this long to say who it is after it opened a WebSocket; so many may do so at once, in all and of one address.
@@ -39,8 +39,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Paths that begin with one of these are ours; everything else is a page of the console.
 pub(crate) const OWN: [&str; 4] = ["apiext", "api", "apis", "wapi"];
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What there is beside APIExt.
 pub(crate) struct Console {
@@ -139,7 +137,10 @@ impl Site {
         let (figures, _under_way) = (self.figures.clone(), self.figures.begin());
         let wish = Wish::of(&method, &path, request.headers());
         let deadline = self.options.limits.request_timeout + self.options.limits.body_timeout;
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            parts.headers.insert(REQUEST_ID, id);
+        }
         let body = body.map_err(Into::into).boxed_unsync();
         let handling = self.handle(connection, parts, body).boxed();
         let handled = std::panic::AssertUnwindSafe(timeout(deadline, handling)).catch_unwind().await;

@@ -63,6 +63,13 @@ impl Call {
         Self { question: true, ..Self::new(Method::POST, url, review) }
     }
 
+    /// Who the caller is, asked by the gateway for itself.
+    pub(crate) fn who() -> Self {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let url = "/apis/authentication.k8s.io/v1/selfsubjectreviews".to_owned();
+        Self { question: true, ..Self::new(Method::POST, url, review) }
+    }
+
     pub(crate) fn merge(url: String, patch: Value) -> Self {
         Self::sending(Method::PATCH, url, "application/merge-patch+json", Some(patch))
     }

@@ -30,6 +30,9 @@ pub(crate) type Answered = Result<Response<Body>, Problem>;
 /// Proof of intent, as only a page of ours can send it.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-muster-csrf");
 
+/// Of each request, made by us; what the client says it is is not believed.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// One request of somebody who was let in. Only the door's caller can be in it.
 pub(crate) struct Visit {
     pub(crate) caller: Caller,

@@ -3,6 +3,7 @@
 //! The modules below are the commands that ask a running gateway, one per group of verbs.
 
 pub mod asked;
+mod cleanups;
 pub mod cluster;
 pub mod complete;
 pub mod console;
@@ -24,10 +25,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{controller, crds, duration, hub, new, phase, simulate, up};
 
-const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed; 2 wrong usage; 3 a flag or a file it names is wrong. Of servers: 4 a \
-                          port or the data directory is in use; 5 stored data cannot be used. Of commands that ask a server: 4 it \
-                          took too long; 5 not allowed; 6 not found; 7 a conflict; 8 nobody answers; 130 interrupted. exec and \
-                          terminal end as the program in the container ends.";
+const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed, also on stored data that cannot be used; 2 wrong usage; 3 a flag or a \
+                          file it names is wrong; 4 it took too long; 5 not allowed; 6 not found; 7 a conflict, also a port or a data \
+                          directory that is in use; 8 nobody answers; 130 interrupted. exec and terminal end as the program in the \
+                          container ends.";
 
 /// Builds, adopts and runs a fleet of Kubernetes clusters
 #[derive(Debug, Parser)]

@@ -1,6 +1,6 @@
 //! The fleet beside the hub: cared for as the configuration says, declared by the meta cluster's Secrets and ConfigMaps.
 
-use fleet::{Care, Fleet, Limits, Pace};
+use fleet::{Care, Cleanups, Fleet, Limits, Pace};
 use kube::Client;
 use runtime::{Metrics, config};
 use tokio::task::JoinHandle;
@@ -25,7 +25,11 @@ impl Members {
         let stop = CancellationToken::new();
         let following = tokio::spawn({
             let (fleet, namespace, stop) = (fleet.clone(), section.namespace.clone(), stop.clone());
-            async move { fleet.follow(meta, namespace.as_deref(), stop).await }
+            let cleanups = Cleanups::new(meta.clone(), NAMESPACE);
+            async move {
+                let follow = fleet.follow(meta, namespace.as_deref(), stop.clone());
+                tokio::join!(follow, cleanups.run(fleet.clone(), stop.clone()));
+            }
         });
         tracing::info!(namespace = section.namespace.as_deref().unwrap_or("*"), "following the member clusters");
         Members { fleet, stop: stop.drop_guard(), following: Some(following) }

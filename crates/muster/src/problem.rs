@@ -2,25 +2,25 @@
 
 use std::{fmt, process::ExitCode};
 
-/// How the program ends, as `muster --help` documents it.
+/// How the program ends, as `muster --help` documents it: a code means one thing, whichever command ends with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// 1: something failed while running.
     Failed,
     /// 3: a flag or a file it names is wrong.
     Configuration,
-    /// 4: a port or the data directory is in use.
-    InUse,
-    /// 5: stored data cannot be used.
+    /// 1: stored data cannot be used.
     Storage,
-    /// 4, of commands that ask a server: what was waited for did not come in time.
+    /// 4: what was waited for did not come in time.
     Timeout,
-    /// 5, of those: the server does not let the caller.
+    /// 5: the server does not let the caller.
     Forbidden,
     /// 6: there is no such thing.
     NotFound,
     /// 7: something stands against it.
     Conflict,
+    /// 7: a port or the data directory is in use.
+    InUse,
     /// 8: nobody answers there.
     Unreachable,
 }
@@ -54,12 +54,12 @@ impl Problem {
 
     pub fn code(&self) -> u8 {
         match self.kind {
-            Kind::Failed => 1,
+            Kind::Failed | Kind::Storage => 1,
             Kind::Configuration => 3,
-            Kind::InUse | Kind::Timeout => 4,
-            Kind::Storage | Kind::Forbidden => 5,
+            Kind::Timeout => 4,
+            Kind::Forbidden => 5,
             Kind::NotFound => 6,
-            Kind::Conflict => 7,
+            Kind::Conflict | Kind::InUse => 7,
             Kind::Unreachable => 8,
         }
     }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use apiserver::{
     Api, Ceilings, Controllers,
-    audit::{AuditLog, Destination},
+    audit::{Audit, AuditLog, Destination},
     serve::{BindError, Certificates, Drained, Limits, Server, Stats, Tls},
 };
 use auth::{Authenticator, Authorizer, Issuer, IssuerOptions};
@@ -149,6 +149,11 @@ impl Running {
     /// Shows the server's figures among others, too.
     pub fn measure(&self, metrics: &Metrics) {
         measure(metrics, &self.api, &self.parts.stats);
+    }
+
+    /// The log of what is done to it, for what other parts of this process have to say.
+    pub fn audit(&self) -> Audit {
+        self.parts.audit.audit()
     }
 
     /// Looks after the server; returns only when it cannot go on, with the reason.

@@ -1,8 +1,9 @@
 //! `muster simulate`: simulated clusters on ports of this machine, with kubeconfigs, so that kubectl works on each.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -18,6 +19,10 @@ use crate::{
     say,
     signals::Signals,
 };
+
+/// The file that says how the clusters are reached, and how often it is looked at.
+const NETWORK: &str = "network";
+const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub struct Simulate {
@@ -78,13 +83,64 @@ async fn simulate(flags: Simulate) -> Result<(), Problem> {
         () = signals.next() => Err(Problem::new(Kind::Failed, "stopped", "it was told to while it started")),
     };
     if outcome.is_ok() {
-        signals.next().await;
+        let file = dir.root().join(NETWORK);
+        tokio::select! {
+            () = signals.next() => {}
+            () = follow_network(&file, flags.latency, &members) => {}
+        }
     }
     signals.exit_on_next();
     for member in &members {
         member.stop().await;
     }
     outcome
+}
+
+/// Makes the ways to the clusters as the file says, whenever it changes. Never returns.
+async fn follow_network(file: &Path, latency: Duration, members: &[Member]) {
+    let usual = if latency.is_zero() { Network::Open } else { Network::Slow(latency) };
+    let mut known = String::new();
+    let mut now: BTreeMap<String, Network> = BTreeMap::new();
+    loop {
+        // One that is not there says nothing of anybody.
+        let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
+        if text != known {
+            let wanted = network(&text).unwrap_or_else(|why| {
+                tracing::error!(file = %file.display(), why, "the network stays as it is");
+                now.clone()
+            });
+            for member in members {
+                let of = |all: &BTreeMap<String, Network>| all.get(member.name()).cloned().unwrap_or(usual.clone());
+                let (was, network) = (of(&now), of(&wanted));
+                if was != network {
+                    tracing::info!(member = member.name(), ?network, "the way to it changed");
+                    member.set_network(network);
+                }
+            }
+            (known, now) = (text, wanted);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Lines of `NAME open`, `NAME slow 3s`, `NAME black-hole` and `NAME refused`.
+fn network(text: &str) -> Result<BTreeMap<String, Network>, String> {
+    let mut all = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let network = match words[..] {
+            [] => continue,
+            [_, "open"] => Network::Open,
+            [_, "black-hole"] => Network::BlackHole,
+            [_, "refused"] => Network::Refused,
+            [_, "slow", delay] => {
+                Network::Slow(duration::parse(delay).map_err(|why| format!("line {}: {why}", at + 1))?)
+            }
+            _ => return Err(format!("line {} is not NAME open, slow DURATION, black-hole or refused", at + 1)),
+        };
+        all.insert(words[0].to_owned(), network);
+    }
+    Ok(all)
 }
 
 async fn start(
@@ -133,6 +189,22 @@ fn failed(error: MemberError) -> Problem {
             .next("choose another --port (0 for free ones)"),
         MemberError::Start { .. } | MemberError::Certificates { .. } | MemberError::Fill { .. } => {
             Problem::new(Kind::Failed, "a simulated cluster cannot be run", error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_names_members_and_how_they_are_reached() {
+        let read = network("m-1 refused\n\n  m-2  slow 3s \nm-3 black-hole\nm-4 open\n").unwrap();
+        let wanted =
+            [Network::Refused, Network::Slow(Duration::from_secs(3)), Network::BlackHole, Network::Open].into_iter();
+        assert_eq!(read.into_values().collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+        for bad in ["m-1", "m-1 gone", "m-1 slow", "m-1 slow x", "m-1 open now"] {
+            assert!(network(bad).unwrap_err().contains("line 1"), "{bad}");
         }
     }
 }

@@ -183,14 +183,14 @@ fn a_directory_or_port_in_use_is_said_clearly() {
     let server = Server::start(dir.path(), &[]);
     let data = format!("--data-dir={}", dir.path().display());
     let (code, _, said) = run(&["apiserver", &data, "--insecure-port=0", &format!("--secure-port={}", free_port())]);
-    assert_eq!(code, 4, "{said}");
+    assert_eq!(code, 7, "{said}");
     assert!(said.contains(&format!("process {}", server.process.id())) && said.contains("--data-dir"), "{said}");
 
     let other = tempfile::tempdir().unwrap();
     let data = format!("--data-dir={}", other.path().display());
     let taken = format!("--secure-port={}", server.secure);
     let (code, _, said) = run(&["apiserver", &data, "--insecure-port=0", &taken]);
-    assert_eq!(code, 4, "{said}");
+    assert_eq!(code, 7, "{said}");
     assert!(said.contains("another program uses this port") && said.contains("--secure-port"), "{said}");
     server.stop(Signal::TERM);
 }
@@ -251,7 +251,7 @@ fn a_backup_comes_back_and_keys_rotate() {
     ok(&["backup", "restore", &at(&other), name]);
     // Without the right key file it does not start, and does not make a new one.
     let (code, _, said) = run(&["apiserver", &at(&other)]);
-    assert!(code == 5 && said.contains("encryption.key is missing"), "{said}");
+    assert!(code == 1 && said.contains("encryption.key is missing"), "{said}");
     assert!(!other.join("encryption.key").exists());
     fs::copy(data.join("encryption.key"), other.join("encryption.key")).unwrap();
     let restored = Server::start(&other, &[]);
@@ -265,7 +265,7 @@ fn a_backup_comes_back_and_keys_rotate() {
     fs::write(cut.join("store/VERSION"), "muster store 1, restore under way\n").unwrap();
     fs::write(cut.join("store/00000000001000000002.snap.tmp"), "half").unwrap();
     let (code, _, said) = run(&["apiserver", &at(&cut)]);
-    assert!(code == 5 && said.contains("cut short") && said.contains("muster backup restore"), "{said}");
+    assert!(code == 1 && said.contains("cut short") && said.contains("muster backup restore"), "{said}");
     ok(&["backup", "restore", &at(&cut), name]);
     let restored = Server::start(&cut, &[]);
     assert!(restored.get("/api/v1/namespaces/default/secrets/s").contains("Y2FuYXJ5LTQ3MTE="));
@@ -276,5 +276,5 @@ fn a_backup_comes_back_and_keys_rotate() {
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
     let (code, _, said) = run(&["backup", "verify", name]);
-    assert!(code == 5 && said.contains("not a usable backup"), "{said}");
+    assert!(code == 1 && said.contains("not a usable backup"), "{said}");
 }

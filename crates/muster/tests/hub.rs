@@ -242,7 +242,7 @@ fn a_hub_is_started_watched_steered_and_stopped() {
     // A second hub waits, and says so; the address of the first is in use.
     let (code, _, complained) = run(&["hub", "-c", config.to_str().unwrap()]);
     assert!(
-        code == 4 && complained.contains("cannot listen") && complained.contains("managers.default"),
+        code == 7 && complained.contains("cannot listen") && complained.contains("managers.default"),
         "{complained}"
     );
     hub.stop();
@@ -354,4 +354,46 @@ fn a_trace_leads_from_the_request_to_the_reconcile_and_on_to_its_requests() {
     let reconcile = hub.windows(9).position(|window| window == b"reconcile").unwrap();
     let own = hub[..reconcile].windows(2).rposition(|window| window == [10, 16]).unwrap() + 2;
     assert!(has(&server, &hub[own..own + 16]), "the reconcile's trace did not reach the API server");
+}
+
+#[test]
+fn in_one_process_a_reconcile_is_linked_to_the_request_that_wrote_the_object() {
+    // SYM-11
+    let (port, received) = collector();
+    let folder = tempfile::tempdir().unwrap();
+    let (api, config) = (free_port(), folder.path().join("up.yaml"));
+    let text = format!(
+        "managers:\n  default:\n    metricsBindAddress: \"0\"\n    healthBindAddress: \"0\"\n    reconcilers:\n      at:\n        \
+         options: {{runner: process, allowProcess: true}}\ntracing: {{endpoint: 'http://127.0.0.1:{port}'}}\n"
+    );
+    fs::write(&config, text).unwrap();
+    let mut up = muster(&["up", "-c", config.to_str().unwrap()]);
+    up.arg(format!("--data-dir={}", folder.path().join("data").display())).arg(format!("--insecure-port={api}"));
+    up.arg(format!("--bind=127.0.0.1:{}", free_port())).arg(format!("--secure-port={}", free_port()));
+    up.args(["--", "--authn-allow-localhost"]);
+    let log = folder.path().join("up.log");
+    let up = Running::start(up, &log);
+    eventually("it is ready", || fs::read_to_string(&log).unwrap_or_default().contains(", ready in "));
+    let trace = "1bf7651916cd43dd8448eb211c80319c";
+    // Whoever writes says whose trace the request is part of, and nothing in the object.
+    let body = r#"{"apiVersion":"demo.wukong.com/v1","kind":"At","metadata":{"name":"plain"},"spec":{"schedule":"2020-01-01T00:00:00Z","command":"true"}}"#;
+    let path = "/apis/demo.wukong.com/v1/namespaces/default/ats";
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = http(api, &request).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    eventually("the command ran", || get(api, &format!("{path}/plain")).unwrap_or_default().contains("\"DONE\""));
+    up.stop();
+    let all = received.try_iter().collect::<Vec<_>>().concat();
+    // A span and a link begin alike: the trace, then the span. The request has one, and one that is linked to it has it again.
+    let bytes: Vec<u8> =
+        (0..trace.len()).step_by(2).map(|at| u8::from_str_radix(&trace[at..at + 2], 16).unwrap()).collect();
+    let mark = [&[10, 16][..], &bytes, &[18, 8]].concat();
+    let found = all.windows(mark.len() + 8).filter(|window| window.starts_with(&mark));
+    let spans: Vec<&[u8]> = found.map(|window| &window[mark.len()..]).collect();
+    assert!(spans.len() >= 2, "no reconcile is linked to the request: {} spans of the trace", spans.len());
+    assert!(spans.iter().all(|span| *span == spans[0]), "{spans:?}");
 }

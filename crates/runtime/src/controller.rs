@@ -269,7 +269,9 @@ impl<R: Reconciler> Work for Reconciling<R> {
                 Look::Object(object) => {
                     let kind = R::Object::kind(&());
                     let span = trace::reconcile_span(&kind, &key, object.meta().annotations.as_ref());
+                    let version = trace::to_link(&span, object.meta());
                     let outcome = self.reconciler.reconcile(object, &context).instrument(span.clone()).await;
+                    trace::link_to_writer(&span, version.as_deref());
                     if let Err(failure) = &outcome {
                         span.record("error", tracing::field::display(failure));
                     }

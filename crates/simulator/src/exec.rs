@@ -39,6 +39,7 @@ const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 /// What is to be run, and how.
@@ -85,7 +86,7 @@ pub(crate) fn answer(
             let config = WebSocketConfig::default().read_buffer_size(BUFFER).write_buffer_size(BUFFER);
             let config = config.max_message_size(Some(MOST)).max_frame_size(Some(MOST));
             let socket = WebSocketStream::from_raw_socket(TokioIo::new(io), Role::Server, Some(config)).await;
-            let line = Line { socket, tty: wish.tty, half_close: protocol == PROTOCOLS[0] };
+            let line = Line { socket, tty: wish.tty, half_close: protocol == PROTOCOLS[0], size: (0, 0) };
             Session { line, shell: Shell::new(&pod, &container), inner: Arc::clone(&owner) }.run(wish).await;
         };
         tokio::select! {
@@ -144,6 +145,15 @@ struct Line<S> {
     tty: bool,
     /// The client can say that its input has ended.
     half_close: bool,
+    /// Rows and columns of the terminal, as the client last said them.
+    size: (u16, u16),
+}
+
+/// Rows and columns, as a client says them: `{"Width": 80, "Height": 24}`.
+fn sized(said: &[u8]) -> Option<(u16, u16)> {
+    let said: Value = serde_json::from_slice(said).ok()?;
+    let side = |name: &str| u16::try_from(said[name].as_u64()?).ok();
+    Some((side("Height")?, side("Width")?))
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
@@ -178,7 +188,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             match data.split_first() {
                 Some((&STDIN, typed)) => return Ok(Said::Typed(data.slice_ref(typed))),
                 Some((&CLOSE, [STDIN])) if self.half_close => return Ok(Said::Closed),
-                // The size of a terminal changes nothing here.
+                Some((&RESIZE, said)) => self.size = sized(said).unwrap_or(self.size),
                 _ => {}
             }
         }
@@ -246,6 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             true => Some(self.input().await?),
             false => None,
         };
+        self.shell.size = wish.tty.then_some(self.line.size);
         let outcome = self.shell.run(&wish.words, input, now);
         self.perform(outcome).await.map(|outcome| ended(outcome.code))
     }
@@ -373,6 +384,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                     Key::Enter => {
                         self.line.show(STDOUT, "\n").await?;
                         let line = std::mem::take(&mut typed);
+                        self.shell.size = Some(self.line.size);
                         let outcome = self.shell.line(&line, self.inner.settings.clock.now());
                         let outcome = self.perform(outcome).await?;
                         code = outcome.code;

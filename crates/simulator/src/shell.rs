@@ -16,8 +16,7 @@ use crate::look::{at, list, text};
 
 /// The most a command may say.
 const MOST: usize = 1 << 20;
-const COMMANDS: &str =
-    "cat cd date echo env exit false find grep head hostname id ls printenv ps pwd sh sleep tail true uname wc whoami";
+const COMMANDS: &str = "cat cd date echo env exit false find grep head hostname id ls printenv ps pwd sh sleep stty tail true uname wc whoami";
 
 /// What a command came to.
 #[derive(Debug, Default, PartialEq)]
@@ -58,6 +57,8 @@ pub(crate) struct Shell {
     here: String,
     log: Option<Log>,
     last: i32,
+    /// Rows and columns, if somebody sits at a terminal.
+    pub size: Option<(u16, u16)>,
 }
 
 impl Shell {
@@ -68,6 +69,7 @@ impl Shell {
             log: Log::of(pod, container, false).ok(),
             pod: pod.clone(),
             last: 0,
+            size: None,
         }
     }
 
@@ -146,6 +148,11 @@ impl Shell {
             }
             "uname" => Outcome::say("Linux\n"),
             "date" => Outcome::say(format!("{}\n", now.strftime("%a %b %e %H:%M:%S UTC %Y"))),
+            "stty" => match (args.as_slice(), self.size) {
+                (["size"], Some((rows, columns))) => Outcome::say(format!("{rows} {columns}\n")),
+                (_, None) => Outcome::fail(1, "stty: standard input: Inappropriate ioctl for device"),
+                _ => Outcome::fail(1, "stty: only `stty size` is simulated"),
+            },
             "env" | "printenv" => self.show_env(&args),
             "ps" => self.processes(),
             "ls" => self.ls(&args, now),

@@ -2,6 +2,8 @@
 // The whole crate is a test tool: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod gate;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::OpenptFlags;
 use serde_json::Value;
 use tempfile::TempDir;
+
+pub use gate::Gate;
 
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -139,9 +143,54 @@ impl Up {
         });
     }
 
+    /// One request with the token of the command line.
+    pub fn rest(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let door = fs::read_to_string(self.data().join("client.json")).unwrap();
+        let door: Value = serde_json::from_str(&door).unwrap();
+        let token = format!("Bearer {}", door["token"].as_str().unwrap());
+        let (code, answer) = self.request(method, path, &[("Authorization", &token)], body);
+        (code, serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+    }
+
     /// One request without a token; code and body.
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         request(self.port, method, path, headers, body)
+    }
+}
+
+/// A simulated cluster of another process, with its kubeconfig.
+pub struct Other {
+    _process: Process,
+    pub kubeconfig: String,
+}
+
+impl Other {
+    pub fn start(folder: &Path) -> Other {
+        let dir = folder.join("simulated");
+        let flags = ["simulate", "--members=1", "--port=0", &format!("--data-dir={}", dir.display())];
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let log = folder.join("simulated.log");
+        let process = Process::spawn("simulate", &muster_binary().unwrap(), &flags, &log).unwrap();
+        until("the other cluster runs", || {
+            fs::read_to_string(&log).unwrap_or_default().contains("simulated clusters;")
+        });
+        Other { _process: process, kubeconfig: dir.join("member-1.kubeconfig").display().to_string() }
+    }
+
+    /// The port of its API.
+    pub fn port(&self) -> u16 {
+        let text = fs::read_to_string(&self.kubeconfig).unwrap();
+        let rest = text.split("https://127.0.0.1:").nth(1).unwrap();
+        rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    }
+
+    /// A kubeconfig that leads to it through another port.
+    pub fn through(&self, port: u16, folder: &Path) -> String {
+        let text = fs::read_to_string(&self.kubeconfig).unwrap();
+        let text = text.replace(&format!("https://127.0.0.1:{}", self.port()), &format!("https://127.0.0.1:{port}"));
+        let file = folder.join("through.kubeconfig");
+        fs::write(&file, text).unwrap();
+        file.display().to_string()
     }
 }
 
@@ -201,13 +250,26 @@ impl Seated {
         self.near.write_all(text.as_bytes()).unwrap();
     }
 
+    /// Makes the window another size, as a person with a mouse does.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.near, size).unwrap();
+        // Nobody is told of it by the system: the program has no session of its own here.
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::WINCH).unwrap();
+    }
+
     /// Waits until this was printed, behind what was waited for before.
     pub fn until(&mut self, text: &str) {
+        self.heard_until(text);
+    }
+
+    /// The same, with what was printed until then.
+    pub fn heard_until(&mut self, text: &str) -> String {
         let begun = Instant::now();
         loop {
             if let Some(at) = self.said.find(text) {
-                self.said.drain(..at + text.len());
-                return;
+                return self.said.drain(..at + text.len()).collect();
             }
             assert!(begun.elapsed() < Duration::from_secs(30), "no {text:?} in {:?}", self.said);
             if let Ok(bytes) = self.heard.recv_timeout(Duration::from_millis(200)) {

@@ -4,8 +4,10 @@
 use std::fs;
 use std::process::Command;
 
+use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
-use muster_tests_up::{Up, until};
+use muster_tests_up::{Other, Seated, Up, until};
+use serde_json::{Value, json};
 
 const REVIEWS: &str = "\"resource\":\"selfsubjectaccessreviews\"";
 
@@ -50,4 +52,158 @@ fn questions_of_the_gateway_are_not_logged_and_those_of_people_are() {
     assert_eq!(code, 5);
     until("the refusal is logged", || log(&up).lines().any(|line| line.contains("\"code\":401")));
     assert!(!log(&up).contains("nobody-gave-this"));
+}
+
+/// The lines of what was done to members.
+fn deeds(up: &Up) -> Vec<Value> {
+    let lines = log(up);
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["cluster"].is_string()).collect()
+}
+
+/// Waits for a deed of this verb with these fields.
+fn until_deed(up: &Up, verb: &str, fields: Value) -> Value {
+    let mut found = Value::Null;
+    until(&format!("{verb} {fields} is logged"), || {
+        let fits = |line: &Value| fields.as_object().unwrap().iter().all(|(key, value)| line[key] == *value);
+        let all = deeds(up);
+        found = all.iter().find(|line| line["verb"] == verb && fits(line)).cloned().unwrap_or_default();
+        found.is_object()
+    });
+    found
+}
+
+fn until_pod(up: &Up) {
+    until("the pod runs", || {
+        let pods = up.json("pods orders-db --cluster beijing");
+        let mut pods = pods["items"].as_array().unwrap().iter();
+        pods.any(|row| row["name"] == "orders-db-0" && row["phase"] == "Running")
+    });
+}
+
+#[test]
+fn what_is_done_to_members_is_logged_with_who_where_and_how_it_ended() {
+    // B-17
+    let up = Up::start(&["--demo"]);
+    up.until_running(3);
+    until_pod(&up);
+    let exec = ["exec", "orders-db-0", "--cluster", "beijing", "--", "sh", "-c", "echo canary-command; exit 3"];
+    assert_eq!(up.command(&exec).0, 3);
+    let in_pod = json!({"cluster": "beijing", "namespace": "data", "name": "orders-db-0", "resource": "pods", "subresource": "exec"});
+    let with = |more: Value| {
+        let mut all = in_pod.clone();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let started = until_deed(&up, "exec", with(json!({"stage": "started"})));
+    let ended = until_deed(&up, "exec", with(json!({"stage": "ended"})));
+    for (key, value) in [("user", "system:muster:cli"), ("source", "127.0.0.1"), ("path", "/api/cluster/beijing/exec")]
+    {
+        assert_eq!(started[key], value, "{started}");
+    }
+    assert_eq!((&ended["code"], &ended["requestId"]), (&json!(200), &started["requestId"]), "{ended}");
+
+    let mut terminal = Seated::start(&up, &["terminal", "orders-db-0", "--cluster", "beijing"]);
+    terminal.until("# ");
+    until_deed(&up, "terminal", with(json!({"stage": "started"})));
+    terminal.type_in("echo canary-typed\r");
+    terminal.until("canary-typed");
+    assert!(deeds(&up).iter().all(|line| line["verb"] != "terminal" || line["stage"] == "started"), "it is open");
+    terminal.type_in("exit\r");
+    terminal.ended();
+    until_deed(&up, "terminal", with(json!({"stage": "ended", "code": 200})));
+
+    up.ok("restart web --group canary");
+    for cluster in ["beijing", "shanghai", "guangzhou"] {
+        let deployment = json!({"cluster": cluster, "group": "apps", "resource": "deployments", "namespace": "shop", "name": "web-canary", "code": 200});
+        until_deed(&up, "restart", deployment);
+    }
+    let path = "/api/cluster/beijing/resources/core/v1/namespaces/shop/configmaps/audited";
+    let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"audited"},"data":{"k":"canary-value"}}"#;
+    assert_eq!(up.rest("PUT", &format!("{path}?dryRun=true"), map).0, 200);
+    assert_eq!(up.rest("PUT", path, map).0, 200);
+    assert_eq!(up.rest("DELETE", path, "").0, 200);
+    let map =
+        json!({"cluster": "beijing", "resource": "configmaps", "namespace": "shop", "name": "audited", "code": 200});
+    until_deed(&up, "apply", map.clone());
+    until_deed(&up, "delete", map);
+    assert_eq!(deeds(&up).iter().filter(|line| line["verb"] == "apply").count(), 1, "a dry run changes nothing");
+    let scale = "/api/cluster/beijing/resources/apps/v1/namespaces/shop/deployments/web-canary/scale";
+    assert_eq!(up.rest("POST", scale, r#"{"replicas":2}"#).0, 200);
+    until_deed(&up, "scale", json!({"resource": "deployments", "name": "web-canary", "code": 200}));
+
+    // Who may not is logged, by name, whether they wanted to change something or to look.
+    let token = up.folder().join("token");
+    kubectl(&up, &["create", "serviceaccount", "ann"]);
+    fs::write(&token, kubectl(&up, &["create", "token", "ann"])).unwrap();
+    let as_ann = [
+        "exec",
+        "orders-db-0",
+        "-n",
+        "data",
+        "--cluster",
+        "beijing",
+        "--token-file",
+        token.to_str().unwrap(),
+        "--",
+        "id",
+    ];
+    assert_eq!(up.command(&as_ann).0, 5);
+    let ann = "system:serviceaccount:default:ann";
+    until("her look is logged", || deeds(&up).iter().any(|line| line["user"] == ann && line["code"] == 403));
+    let bearer = format!("Bearer {}", fs::read_to_string(&token).unwrap().trim());
+    let (code, said) = up.request(
+        "POST",
+        "/api/cluster/beijing/exec?namespace=data&pod=orders-db-0&command=canary-command",
+        &[("Authorization", &bearer)],
+        "",
+    );
+    assert_eq!(code, 403, "{said}");
+    let refused = until_deed(&up, "exec", with(json!({"user": ann, "code": 403})));
+    assert_eq!(refused["stage"], Value::Null, "it did not begin: {refused}");
+    assert_eq!(up.command(&["cluster", "kubeconfig", "beijing"]).0, 7, "a simulated one has none");
+    until_deed(&up, "kubeconfig", json!({"cluster": "beijing", "code": 409, "subresource": "kubeconfig"}));
+
+    // What came of a look that was allowed is not there, and nothing that was typed, sent or said.
+    assert!(deeds(&up).iter().all(|line| line["verb"] != "list" || line["code"] == 403));
+    let all = log(&up);
+    for canary in ["canary-command", "canary-typed", "canary-value", bearer.trim_start_matches("Bearer ")] {
+        assert!(!all.contains(canary), "{canary} is in the audit log");
+    }
+    let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=terminal", "");
+    assert_eq!((code, &shown["count"]), (200, &json!(2)), "{shown}");
+}
+
+#[test]
+fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_is_a_kubernetes() {
+    // B-17
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let peer = runtime.block_on(Peer::kubernetes()).unwrap();
+    let meta = peer.kubeconfig();
+    for flags in [vec![], vec!["--kubeconfig", meta.to_str().unwrap(), "--leader-elect=false"]] {
+        let up = Up::start(&flags);
+        let other = Other::start(up.folder());
+        up.ok(&format!("cluster import audited --kubeconfig {} --dry-run", other.kubeconfig));
+        up.ok(&format!("cluster import audited --kubeconfig {} --wait", other.kubeconfig));
+        let file = up.folder().join("audited.kubeconfig");
+        up.ok(&format!("cluster kubeconfig audited -f {}", file.display()));
+        up.ok("cluster delete audited --yes");
+        for (verb, code) in [("import", 201), ("kubeconfig", 200), ("delete", 200)] {
+            let line = until_deed(&up, verb, json!({"cluster": "audited", "resource": "clusters", "code": code}));
+            assert!(!["", "(token)", "(unknown)"].contains(&line["user"].as_str().unwrap()), "{line}");
+        }
+        assert_eq!(deeds(&up).iter().filter(|line| line["verb"] == "import").count(), 1, "a dry run changes nothing");
+        let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=kubeconfig", "");
+        assert_eq!((code, &shown["count"]), (200, &json!(1)), "{flags:?} {shown}");
+        // Each secret part of the kubeconfig that was read and given out.
+        let secret = fs::read_to_string(&file).unwrap();
+        let secrets =
+            secret.split(|c: char| !c.is_ascii_alphanumeric() && !"+/=".contains(c)).filter(|word| word.len() > 60);
+        let all = log(&up) + &up.log();
+        assert!(secrets.clone().count() > 0);
+        for secret in secrets {
+            assert!(!all.contains(secret), "a part of the kubeconfig is in a log");
+        }
+    }
+    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
 }

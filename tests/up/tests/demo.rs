@@ -115,6 +115,15 @@ fn a_terminal_carries_keys_and_output_and_ends_as_its_shell() {
     terminal.until("# ");
     terminal.type_in("hostname\r");
     terminal.until("orders-db-0");
+    // The size of the window here is the size of the terminal there, also after it changed.
+    for (rows, columns) in [(31, 97), (43, 132)] {
+        terminal.resize(rows, columns);
+        let size = format!("{rows} {columns}\r\n");
+        until("the size has arrived", || {
+            terminal.type_in("stty size; echo si''zed\r");
+            terminal.heard_until("sized\r\n").contains(&size)
+        });
+    }
     terminal.type_in("exit 4\r");
     assert_eq!(terminal.ended(), 4);
     let mut left = Seated::start(&up, &["terminal", "orders-db-0", "--cluster", "beijing"]);
@@ -185,7 +194,7 @@ fn a_taken_address_and_a_demo_in_the_open_are_refused() {
         (ended.status.code().unwrap(), String::from_utf8_lossy(&ended.stderr).into_owned())
     };
     let (code, err) = refused(&[&format!("--bind=127.0.0.1:{}", up.port)]);
-    assert!(code == 4 && err.contains("--bind"), "{code} {err}");
+    assert!(code == 7 && err.contains("--bind"), "{code} {err}");
     let (code, err) = refused(&["--demo", &format!("--bind=0.0.0.0:{}", free_port())]);
     assert!(code == 3 && err.contains("error: "), "{code} {err}");
 }

@@ -3,33 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::Duration;
 
-use muster_tests::process::Process;
-use muster_tests::{Peer, peer::muster_binary};
-use muster_tests_up::{Up, until};
+use muster_tests::Peer;
+use muster_tests_up::{Other, Up, until};
 use serde_json::Value;
-
-/// A simulated cluster of another process, with its kubeconfig.
-struct Other {
-    _process: Process,
-    kubeconfig: String,
-}
-
-impl Other {
-    fn start(folder: &Path) -> Other {
-        let dir = folder.join("simulated");
-        let flags = ["simulate", "--members=1", "--port=0", &format!("--data-dir={}", dir.display())];
-        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let log = folder.join("simulated.log");
-        let process = Process::spawn("simulate", &muster_binary().unwrap(), &flags, &log).unwrap();
-        until("the other cluster runs", || {
-            fs::read_to_string(&log).unwrap_or_default().contains("simulated clusters;")
-        });
-        Other { _process: process, kubeconfig: dir.join("member-1.kubeconfig").display().to_string() }
-    }
-}
 
 fn state(up: &Up, name: &str) -> String {
     let (code, out, _) = up.command(&["cluster", "get", name, "-o", "json"]);

@@ -8,11 +8,14 @@ import { Age, Page, Status, type Tone } from "../../ui/basics";
 import { Empty } from "../../ui/problem";
 import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
 
-const VERBS = ["create", "update", "patch", "delete", "deletecollection"];
+const VERBS = [
+  ...["create", "update", "patch", "delete", "deletecollection"],
+  ...["apply", "exec", "terminal", "restart", "import", "kubeconfig", "abandon"],
+];
 const toneOfCode = (code: number): Tone => (code < 400 ? "good" : code === 401 || code === 403 ? "warn" : "bad");
 const objectOf = (row: AuditRow) =>
   row.resource
-    ? `${row.resource}${row.group ? `.${row.group}` : ""}${row.subresource ? `/${row.subresource}` : ""} ${[row.namespace, row.name].filter(Boolean).join("/")}`
+    ? `${row.cluster ? `${row.cluster}: ` : ""}${row.resource}${row.group ? `.${row.group}` : ""}${row.subresource ? `/${row.subresource}` : ""} ${[row.namespace, row.name].filter(Boolean).join("/")}`
     : row.path;
 
 export default function Audit() {
@@ -47,7 +50,7 @@ export default function Audit() {
         );
       },
     },
-    { name: "verb", label: t.audit.verb, cell: (row) => row.verb },
+    { name: "verb", label: t.audit.verb, cell: (row) => (row.stage ? `${row.verb} (${t.audit[row.stage]})` : row.verb) },
     { name: "object", label: t.audit.object, long: true, cell: (row) => <span title={row.path}>{objectOf(row)}</span> },
     {
       name: "code",

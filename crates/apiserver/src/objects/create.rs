@@ -3,6 +3,7 @@
 use super::{Part, RETRIES, Stored, storage};
 use crate::kinds::Kind;
 use crate::ownership::By;
+use crate::router::wrote;
 use crate::{Inner, access, definitions, namespaces};
 use meta::{Object, Status, time};
 use store::{Change, Entry, Expect, Write};
@@ -84,6 +85,7 @@ impl Inner {
             };
             match outcome {
                 Ok(written) => {
+                    wrote(written.revision);
                     definitions::confirm(self, kind, namespace, object.name(), written.revision).await?;
                     return Ok(Stored { value, revision: written.revision });
                 }

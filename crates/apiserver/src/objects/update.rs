@@ -5,6 +5,7 @@ use super::{Part, RETRIES, Stored, keep, storage};
 use crate::Inner;
 use crate::kinds::{Kind, spec_changes};
 use crate::ownership::{self, By};
+use crate::router::wrote;
 use bytes::Bytes;
 use meta::{FieldError, Object, Status};
 use serde_json::Value;
@@ -135,7 +136,10 @@ impl Inner {
                 None => self.store.write(write).await,
             };
             match outcome {
-                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Ok(written) => {
+                    wrote(written.revision);
+                    return Ok(Stored { value, revision: written.revision });
+                }
                 // Whoever pinned a version is refused in the next round, when it is no longer the current one.
                 Err(store::Error::Conflict { .. } | store::Error::Overtaken) => continue,
                 Err(e) => return Err(storage(e)),
@@ -193,7 +197,10 @@ impl Inner {
             }
             let change = Change::Put { value: value.clone(), attrs };
             match self.store.write(Write::new(key.clone(), Expect::At(entry.revision), change)).await {
-                Ok(written) => return Ok(Stored { value, revision: written.revision }),
+                Ok(written) => {
+                    wrote(written.revision);
+                    return Ok(Stored { value, revision: written.revision });
+                }
                 Err(store::Error::Conflict { .. }) => continue,
                 Err(e) => return Err(storage(e)),
             }

@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -23,6 +24,8 @@ const LABEL: &str = "muster.dev/cleanup";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often what is put off is looked at.
 const EVERY: Duration = Duration::from_secs(5);
+/// The API takes notes of events up to here.
+const LONGEST_NOTE: usize = 1_000;
 /// Removals at once.
 const AT_ONCE: usize = 64;
 
@@ -53,13 +56,15 @@ pub struct Cleanup {
 /// The removals that are not done, kept as ConfigMaps in the meta cluster.
 #[derive(Clone)]
 pub struct Cleanups {
+    meta: Client,
+    namespace: String,
     api: Api<ConfigMap>,
 }
 
 impl Cleanups {
     /// Kept in `namespace` of the meta cluster.
     pub fn new(meta: Client, namespace: &str) -> Self {
-        Cleanups { api: Api::namespaced(meta, namespace) }
+        Cleanups { api: Api::namespaced(meta.clone(), namespace), namespace: namespace.to_owned(), meta }
     }
 
     /// Removes an owner's objects from a member, now if it can be asked, otherwise later. An error means that nothing was written
@@ -98,13 +103,41 @@ impl Cleanups {
         Ok(found.iter().filter_map(read).collect())
     }
 
-    /// Gives a removal up: the objects stay where they are. The record says who and why, and stays.
+    /// Gives a removal up: the objects stay where they are. The record says who and why, and stays; so does an event.
     pub async fn abandon(&self, member: &str, owner: &Owner, by: &str, why: &str) -> Result<(), kube::Error> {
         let said = format!("{} by {by}: {why}", Timestamp::now());
         let patch = json!({"metadata": {"labels": {LABEL: "abandoned"}}, "data": {"abandoned": said}});
-        self.api.patch(&name(member, owner), &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        let record = self.api.patch(&name(member, owner), &PatchParams::default(), &Patch::Merge(&patch)).await?;
         tracing::warn!(member, %owner, by, why, "a clean-up was given up; the objects stay on the member");
+        let note = format!("{by} gave up removing the objects of {owner} from {member}: {why}");
+        // The record stands; that its event cannot be written is no reason to say that it was not given up.
+        match timeout(EVERY, self.tell(&record, note)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(member, %error, "the event of a clean-up given up cannot be written"),
+            Err(_) => tracing::warn!(member, "the event of a clean-up given up cannot be written in time"),
+        }
         Ok(())
+    }
+
+    async fn tell(&self, record: &ConfigMap, mut note: String) -> Result<(), kube::Error> {
+        note.truncate(note.floor_char_boundary(LONGEST_NOTE));
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("ConfigMap".to_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: record.metadata.name.clone(),
+            uid: record.metadata.uid.clone(),
+            ..ObjectReference::default()
+        };
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "CleanupAbandoned".to_owned(),
+            note: Some(note),
+            action: "Abandon".to_owned(),
+            secondary: None,
+        };
+        let reporter = Reporter { controller: "muster-fleet".to_owned(), instance: None };
+        Recorder::new(self.meta.clone(), reporter).publish(&event, &about).await
     }
 
     /// Does what was put off as members come back, until stopped. Members do not wait for each other.

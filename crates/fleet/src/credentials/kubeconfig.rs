@@ -435,16 +435,31 @@ mod tests {
     fn hostile_yaml_is_refused_without_being_repeated() {
         // B-13, B-17
         let deep = format!("a: {}{}", "[".repeat(5000), "]".repeat(5000));
-        let many: String = (0..1000).map(|n| format!("- {{name: c{n}, context: {{cluster: c, user: u}}}}\n")).collect();
-        let many = format!("current-context: c1\ncontexts:\n{many}");
         let alias = "a: &a [canary, canary]\nb: *a\n".to_owned();
         let twice = "users: []\nusers: [canary]\n".to_owned();
         let long = format!("a: \"{}\"", "canary".repeat(200_000));
         let broken = "users: [{name: canary, user: {token: canary\n".to_owned();
-        for text in [deep, many, alias, twice, long, broken, "canary".to_owned(), "- canary".to_owned(), String::new()]
-        {
+        for text in [deep, alias, twice, long, broken, "canary".to_owned(), "- canary".to_owned(), String::new()] {
             let error = read(&text, None, Allow::default()).unwrap_err().to_string();
             assert!(!error.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_of_a_thousand_contexts_is_refused_for_its_size_alone() {
+        // B-13
+        let with = |count: usize| {
+            let more: String =
+                (1..count).map(|n| format!(", {{name: c{n}, context: {{cluster: c, user: u}}}}")).collect();
+            let context = "{name: x, context: {cluster: c, user: u, namespace: n}}";
+            file("server: 'http://localhost:1'", "token: t").replace(context, &format!("{context}{more}"))
+        };
+        assert!(read(&with(MOST_ENTRIES), None, Allow::default()).is_ok(), "all else is right in it");
+        for count in [MOST_ENTRIES + 1, 1000] {
+            let refusals = read(&with(count), None, Allow::default()).unwrap_err();
+            let refused: Vec<_> = refusals.iter().collect();
+            assert_eq!((refused.len(), refused[0].field.as_str()), (1, "contexts"), "{refusals}");
+            assert_eq!(refused[0].why, format!("has {count} entries"));
         }
     }
 

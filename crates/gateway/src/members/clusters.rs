@@ -241,7 +241,7 @@ impl Counted {
 
 impl ListQuery {
     /// Which page, for an answer that has no cursor.
-    fn page(&self) -> usize {
+    pub(super) fn page(&self) -> usize {
         match self.from {
             crate::apiext::query::From::Page(page) => page,
             crate::apiext::query::From::After(_) => 1,

@@ -16,6 +16,7 @@ use crate::access::Create;
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::standing;
+use crate::trail::Doing;
 use crate::visit::{Answered, json as json_answer};
 use crate::ws::{Message, Socket};
 
@@ -56,7 +57,7 @@ impl Members {
         self.reaching.reach(caller, what, &Scope::One(cluster.to_owned())).await
     }
 
-    pub(super) async fn exec(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
+    pub(super) async fn exec(&self, caller: &Caller, places: &Places, query: &str, doing: &Doing) -> Answered {
         let parameters = Parameters::only(query, &["namespace", "pod", "container", "timeoutSeconds"], &["command"])?;
         let (namespace, pod) = (parameters.needed("namespace")?, parameters.needed("pod")?);
         let patience = parameters.number("timeoutSeconds", LONGEST_RUN)?.unwrap_or(RUN_FOR);
@@ -71,6 +72,7 @@ impl Members {
             program = command.words.first(),
             "runs a command in a pod"
         );
+        doing.started();
         let ran = run(&reach.one()?, &command, Duration::from_secs(patience), MOST_OUTPUT).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(json_answer(
@@ -80,9 +82,17 @@ impl Members {
     }
 
     /// Talks for a terminal until it is over.
-    pub(super) async fn terminal(&self, caller: &Caller, places: &Places, query: &str, mut socket: Socket) {
+    pub(super) async fn terminal(
+        &self,
+        caller: &Caller,
+        places: &Places,
+        query: &str,
+        mut socket: Socket,
+        doing: Doing,
+    ) {
         match self.terminal_opened(caller, places, query).await {
             Ok((reach, channel)) => {
+                doing.started();
                 let lost = standing::lost(caller, || reach.still());
                 let away = async {
                     match reach.one() {
@@ -95,12 +105,17 @@ impl Members {
                     why = lost => Err(why),
                     () = away => Err(Problem::new(503, "ClusterUnreachable", "the cluster is no longer reached")),
                 };
+                // Before the goodbye, which may take its time.
+                doing.ended(ended.as_ref().map(|()| (200, None)));
                 match ended {
                     Ok(()) => socket.close(1000, "").await,
                     Err(problem) => socket.refuse(&problem).await,
                 }
             }
-            Err(problem) => socket.refuse(&problem).await,
+            Err(problem) => {
+                doing.ended(Err(&problem));
+                socket.refuse(&problem).await
+            }
         }
     }
 

@@ -25,6 +25,7 @@ use crate::apiext::query::ListQuery;
 use crate::apiext::row::{Row, Show};
 use crate::caller::Caller;
 use crate::problem::Problem;
+use crate::trail::Changed;
 use crate::upstream::Call;
 use crate::visit::{Answered, bytes, json as json_answer};
 
@@ -257,10 +258,12 @@ impl Members {
         let query = format!("fieldManager={MANAGER}&fieldValidation=Strict&force={force}{dry_run}");
         let ask = Ask::patch(named.object, APPLY, &object).with(query);
         let answer = spot.send(&named.kind, ask).await.map_err(conflicts)?;
-        if !dry {
-            self.note(caller, "apply", &named);
+        let mut answer = json_answer(200, &whole(&answer)?);
+        match dry {
+            true => drop(answer.extensions_mut().insert(Arc::new(Changed::default()))),
+            false => self.note(caller, "apply", &named),
         }
-        Ok(json_answer(200, &whole(&answer)?))
+        Ok(answer)
     }
 
     /// `DELETE …/{object}`

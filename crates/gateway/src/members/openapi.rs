@@ -108,6 +108,7 @@ fn about_place(name: &str) -> &'static str {
         "plural" => "The kind in the plural, as in pods.",
         "object" => "The object's name.",
         "action" => "What to do.",
+        "owner" => "Whose objects they are: the id of the row.",
         _ => "",
     }
 }
@@ -117,6 +118,7 @@ fn body(route: &Route) -> Option<Value> {
     let schema = match route.op {
         Op::Apply => json!({"type": "object", "description": "A whole Kubernetes object."}),
         Op::Act => json!({"type": "object", "description": "What the action takes: {\"replicas\": 3} for scale."}),
+        Op::CleanupAbandon => json!({"$ref": "#/components/schemas/AbandonRequest"}),
         Op::ZcloudCollection => json!({"$ref": "#/components/schemas/ImportRequest"}),
         _ => return None,
     };
@@ -210,6 +212,9 @@ const SCHEMAS: &[(&str, &str)] = &[
         "name server? user? trust? fingerprints?:[]string labels:words allow:[]string dryRun:boolean exists?:boolean imported?:boolean origin? refused:[]Refused",
     ),
     ("Kubeconfig", "kubeconfig"),
+    ("Cleanup", "cluster namespace name kind uid id state deleteContainers:boolean since?:time abandoned?"),
+    ("AbandonRequest", "reason"),
+    ("Abandoned", "cluster id abandoned:boolean by reason"),
     (
         "Overview",
         "clusters:object nodes:integer nodesReady:integer pods:integer podsReady:integer cpu:Amounts memory:Amounts warnings:[]Event members:[]Cluster",

@@ -110,6 +110,44 @@ impl Reaching {
         Ok(Reach { reaching: self.clone(), caller: caller.clone(), what, subject, members, verb: PhantomData })
     }
 
+    /// Refuses unless the caller may do this to the member of that name, of which nothing is asked: it need not be one any longer.
+    pub(super) async fn may(
+        &self,
+        caller: &Caller,
+        verb: &'static str,
+        what: &What,
+        member: &str,
+    ) -> Result<(), Problem> {
+        let here = what.on(Some(member));
+        let may = self.gatekeeper.review(caller, verb, &what.on(None)).await?
+            || self.gatekeeper.review(caller, verb, &here).await?;
+        if may { Ok(()) } else { Err(refusal(verb, &here)) }
+    }
+
+    /// Of these names, those on which the caller may. Refused when that is none, of these and of the members there are.
+    pub(super) async fn may_on<'a>(
+        &self,
+        caller: &Caller,
+        verb: &'static str,
+        what: &What,
+        names: BTreeSet<&'a str>,
+    ) -> Result<BTreeSet<&'a str>, Problem> {
+        if self.gatekeeper.review(caller, verb, &what.on(None)).await? {
+            return Ok(names);
+        }
+        let asked = names.into_iter().map(|name| async move {
+            let may = self.gatekeeper.review(caller, verb, &what.on(Some(name))).await?;
+            Ok::<_, Problem>(may.then_some(name))
+        });
+        let asked: Vec<_> = asked.collect();
+        let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        let may: BTreeSet<&str> = answers.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        if may.is_empty() && self.each(caller, verb, what, self.fleet.members()).await?.is_empty() {
+            return Err(refusal(verb, &what.on(None)));
+        }
+        Ok(may)
+    }
+
     /// Those on which the caller may.
     async fn each(
         &self,

@@ -22,6 +22,7 @@ use crate::access::{Delete, List, Patch, Verb};
 use crate::apiext::catalog::Kind;
 use crate::caller::Caller;
 use crate::problem::Problem;
+use crate::trail::{Changed, Touched};
 use crate::visit::{Answered, json as json_answer};
 
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -119,7 +120,7 @@ fn belongs(labels: [Option<&BTreeMap<String, String>>; 2], app: &str, parts: &Pa
 /// What was done to one object.
 struct Done {
     cluster: Arc<str>,
-    kind: String,
+    kind: Arc<Kind>,
     key: Key,
     failed: Option<String>,
 }
@@ -127,11 +128,23 @@ struct Done {
 impl Done {
     fn to_json(&self) -> Value {
         let mut shown = json!({"cluster": &*self.cluster, "namespace": self.key.namespace.as_deref().unwrap_or_default(),
-            "kind": self.kind, "name": &*self.key.name});
+            "kind": self.kind.kind, "name": &*self.key.name});
         if let Some(why) = &self.failed {
             shown["message"] = why.as_str().into();
         }
         shown
+    }
+
+    /// For the audit log.
+    fn touched(&self) -> Touched {
+        Touched {
+            cluster: self.cluster.to_string(),
+            group: self.kind.group.clone(),
+            resource: self.kind.plural.clone(),
+            namespace: self.key.namespace.as_deref().unwrap_or_default().to_owned(),
+            name: self.key.name.to_string(),
+            failed: self.failed.is_some(),
+        }
     }
 }
 
@@ -196,12 +209,24 @@ impl Members {
         }
         let user = caller.name().unwrap_or("(token)");
         tracing::info!(user, namespace, app, objects = done.len(), "restarted an application");
+        // Of one that did not answer in time it is not known what was done.
+        let unknown = unanswered.iter().map(|one| Touched {
+            cluster: one["cluster"].as_str().unwrap_or_default().to_owned(),
+            group: String::new(),
+            resource: "applications".to_owned(),
+            namespace: namespace.to_owned(),
+            name: app.to_owned(),
+            failed: true,
+        });
+        let changed = Changed(done.iter().map(Done::touched).chain(unknown).collect());
         let (failed, restarted): (Vec<Done>, Vec<Done>) = done.into_iter().partition(|done| done.failed.is_some());
         let shown = |list: &[Done]| list.iter().map(Done::to_json).collect::<Value>();
-        Ok(json_answer(
+        let mut answer = json_answer(
             200,
             &json!({"restarted": shown(&restarted), "failed": shown(&failed), "unanswered": unanswered}),
-        ))
+        );
+        answer.extensions_mut().insert(Arc::new(changed));
+        Ok(answer)
     }
 
     /// The proof to see objects of a kind, and to do something to them, on the same members.
@@ -256,8 +281,7 @@ impl Act {
                     self.one(seen, &key.name, now).await.err().map(|problem| problem.message)
                 }
             };
-            let kind = self.kind().kind.clone();
-            all.push(Done { cluster: seen.name().clone(), kind, key, failed });
+            all.push(Done { cluster: seen.name().clone(), kind: self.kind().clone(), key, failed });
         }
         Ok(all)
     }

@@ -40,6 +40,8 @@ pub(super) enum Op {
     Events,
     Search,
     OpenApi,
+    Cleanups,
+    CleanupAbandon,
 }
 
 /// Name, JSON type, what it does.

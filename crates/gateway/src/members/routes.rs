@@ -99,6 +99,8 @@ pub(super) fn table() -> &'static [Route] {
         add(get.clone(), "/api/cluster/{name}/namespace/{namespace}/pods/{pod}/logs", Op::PodLogs, "The log of a pod.", LOGS, false, "text/plain");
         add(get.clone(), "/api/cluster/{name}/namespace/{namespace}/pods/{pod}/logs/file", Op::LogFile, "A log file within a pod.", FILE, false, "text/plain");
         add(get.clone(), "/api/pod/logfiles", Op::LogFiles, "The files of a folder within a pod.", FILES, false, "LogFiles");
+        add(get.clone(), "/api/cluster/{name}/cleanups", Op::Cleanups, "What is still to be removed from clusters that could not be asked.", &[], true, "Cleanup");
+        add(post.clone(), "/api/cluster/{name}/cleanups/{owner}/abandon", Op::CleanupAbandon, "Gives a removal up: what is on the cluster stays there, and it is written down who wanted it so and why.", &[], false, "Abandoned");
         add(get.clone(), "/api/cluster/{name}/kinds", Op::Kinds, "The kinds a cluster has; of all clusters together.", &[], false, "Kinds");
         add(get.clone(), "/api/cluster/{name}/resources/{group}/{version}/namespaces/{namespace}/{plural}", Op::List, "Objects of a kind in a namespace.", &[], true, "Row");
         add(get.clone(), "/api/cluster/{name}/resources/{group}/{version}/namespaces/{namespace}/{plural}/{object}", Op::Get, "One object.", GET, false, "Row");

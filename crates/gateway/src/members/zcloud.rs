@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fleet::{Allow, Credentials, Origin, Refusals, Refused, State, member_secret};
-use http::Method;
+use http::{Method, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,8 +21,9 @@ use crate::access::{Create, Delete, Get, Target, refusal};
 use crate::apiext::catalog::Kind;
 use crate::caller::Caller;
 use crate::problem::Problem;
+use crate::trail::{Changed, Touched};
 use crate::upstream::Call;
-use crate::visit::{Answered, bytes, json as json_answer};
+use crate::visit::{Answered, Body, bytes, json as json_answer};
 
 /// What an import says. Unknown fields are refused: a slip in `allow` must not pass unseen.
 #[derive(Deserialize)]
@@ -123,7 +124,7 @@ impl Members {
             "trust": credentials.trust(), "fingerprints": credentials.fingerprints(), "labels": import.labels,
             "allow": import.allow, "dryRun": import.dry_run, "exists": exists, "refused": []});
         if import.dry_run {
-            return Ok(json_answer(200, &shown));
+            return Ok(of(&import, json_answer(200, &shown)));
         }
         if exists {
             let why = format!(
@@ -141,7 +142,7 @@ impl Members {
         tracing::info!(user = caller.name().unwrap_or("(token)"), cluster = import.name, "imported a cluster");
         shown["imported"] = true.into();
         shown["origin"] = format!("Secret {}/{}", self.namespace, import.name).into();
-        Ok(json_answer(201, &shown))
+        Ok(of(&import, json_answer(201, &shown)))
     }
 
     /// `DELETE …/clusters/{name}`: what declares it is deleted, as the caller.
@@ -301,14 +302,29 @@ fn refused_import(import: &Import, refusals: &Refusals) -> Answered {
     let shown: Vec<Value> = refusals.iter().map(one).collect();
     if import.dry_run {
         let answer = json!({"name": import.name, "labels": import.labels, "allow": import.allow, "dryRun": true, "refused": shown});
-        return Ok(json_answer(200, &answer));
+        return Ok(of(import, json_answer(200, &answer)));
     }
     let message = match shown.len() {
         1 => refusals.to_string(),
         count => format!("{count} things in it are refused; details.refused names them and what to do"),
     };
-    let problem = Problem::new(422, "Refused", message).with("refused", shown);
+    let problem = Problem::new(422, "Refused", message).with("refused", shown).with("cluster", import.name.as_str());
     Err(problem.with("field", refusals.first().field.as_str()))
+}
+
+/// Says in an answer which cluster an import made a member, for the audit log: none, when it was only asked.
+fn of(import: &Import, mut answer: Response<Body>) -> Response<Body> {
+    let touched = Touched {
+        cluster: import.name.clone(),
+        group: String::new(),
+        resource: "clusters".to_owned(),
+        namespace: String::new(),
+        name: import.name.clone(),
+        failed: false,
+    };
+    let changed = if import.dry_run { vec![] } else { vec![touched] };
+    answer.extensions_mut().insert(Arc::new(Changed(changed)));
+    answer
 }
 
 #[cfg(test)]

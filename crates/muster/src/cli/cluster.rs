@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
+    cleanups,
     gateway::{Gateway, Server, Url},
     view::{Column, Listing, Output, text},
     words::{age, bytes, cores, readable},
@@ -26,6 +27,8 @@ use crate::{
 
 /// A kubeconfig or a token is not larger.
 const LARGEST: u64 = 1 << 20;
+/// Events told of what was waited for in vain.
+const LAST_EVENTS: usize = 3;
 
 #[derive(Debug, Subcommand)]
 pub enum Cluster {
@@ -65,6 +68,18 @@ pub enum Cluster {
         /// Write over a file that is there
         #[arg(long, requires = "file")]
         force: bool,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// List what is still to be removed from members that could not be asked
+    #[command(args_conflicts_with_subcommands = true)]
+    Cleanups {
+        /// Only of this member
+        name: Option<String>,
+        #[command(subcommand)]
+        command: Option<cleanups::Command>,
+        #[command(flatten)]
+        listing: Listing,
         #[command(flatten)]
         server: Server,
     },
@@ -146,6 +161,10 @@ pub async fn run(command: Cluster) -> Result<(), Problem> {
         Cluster::Import(flags) => import(*flags).await,
         Cluster::Role { read_only, namespace } => say(&role(read_only, &namespace)?),
         Cluster::Kubeconfig { name, file, force, server } => kubeconfig(&server, &name, file.as_deref(), force).await,
+        Cluster::Cleanups { command: Some(command), .. } => cleanups::run(command).await,
+        Cluster::Cleanups { name, command: None, listing, server } => {
+            cleanups::list(name.as_deref(), &listing, &server).await
+        }
         Cluster::Delete { name, yes, server } => {
             let gateway = server.gateway()?;
             if !yes && !agreed(&format!("Take {name} out of the fleet? Nothing on it is changed."))? {
@@ -301,10 +320,29 @@ async fn until_running(gateway: &Gateway, name: &str, limit: Duration) -> Result
             Err(problem) => problem.brief(),
         };
         if Instant::now() >= until {
+            tell_last(gateway, name).await;
             return Err(Problem::new(Kind::Timeout, format!("{name} does not run after {}s", limit.as_secs()), now)
                 .next(format!("it is tried further; look at it with: muster cluster get {name}")));
         }
         sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// What is known of a member that was waited for in vain, and what was last said of what declares it, on standard error.
+async fn tell_last(gateway: &Gateway, name: &str) {
+    let Ok(row) = row(gateway, name).await else { return };
+    for line in described(&row, Timestamp::now()).lines() {
+        eprintln!("  {line}");
+    }
+    // "Secret muster-system/prod"
+    let origin = text(&row, "/origin");
+    let Some((namespace, object)) = origin.split_once(' ').and_then(|(_, place)| place.split_once('/')) else { return };
+    let url = Url::of(&["api", "cluster", "meta", "resources", "core", "v1", "namespaces", namespace, "events"]);
+    // Whoever may not read them is shown none.
+    let Ok(events) = gateway.get(&url.with("sort", "-lastTimestamp").with("pageSize", "200")).await else { return };
+    let of = |event: &&Value| text(event, "/involvedObject/name") == object;
+    for event in events["items"].as_array().into_iter().flatten().filter(of).take(LAST_EVENTS) {
+        eprintln!("  event      {}: {}", text(event, "/reason"), text(event, "/message"));
     }
 }
 
@@ -367,7 +405,7 @@ async fn kubeconfig(server: &Server, name: &str, file: Option<&Path>, force: boo
 }
 
 /// Asks a person; without one to ask, the flag must say it.
-fn agreed(question: &str) -> Result<bool, Problem> {
+pub fn agreed(question: &str) -> Result<bool, Problem> {
     if !io::stdin().is_terminal() {
         return Err(Problem::new(Kind::Configuration, "nothing was done", "there is nobody to ask")
             .next("say yes in advance with --yes"));

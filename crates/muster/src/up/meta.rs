@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use apiserver::audit::Destination;
+use apiserver::audit::{Audit, AuditLog, Destination};
 use clap::{Args, FromArgMatches};
-use gateway::Upstream;
+use gateway::{Deed, Trail, Upstream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams, core::ObjectMeta};
 use runtime::{config::ApiSource, logging::Log};
@@ -36,8 +36,21 @@ pub struct Meta {
     pub hub: Client,
     pub fleet: Client,
     pub upstream: Upstream,
-    /// Where its audit log is, if this process writes it.
+    /// Where the audit log is, if this process writes it to a file.
     pub audit: Option<PathBuf>,
+    /// Where what is done to members is written down.
+    pub trail: Arc<Lines>,
+    /// The audit log of this process, where the API server is another's and keeps its own.
+    kept: Option<AuditLog>,
+}
+
+/// What is done to members, as lines of the audit log.
+pub struct Lines(Audit);
+
+impl Trail for Lines {
+    fn note(&self, deed: &Deed) {
+        self.0.note(deed);
+    }
 }
 
 pub struct Shown {
@@ -52,7 +65,7 @@ impl Meta {
     pub async fn open(flags: &Up, dir: &DataDir, token: &str, log: &Arc<Log>) -> Result<Meta, Problem> {
         match &flags.run.kubeconfig {
             None => Meta::own(flags, dir, token, log).await,
-            Some(file) => Meta::elsewhere(file, token).await,
+            Some(file) => Meta::elsewhere(file, dir, token).await,
         }
     }
 
@@ -74,10 +87,12 @@ impl Meta {
             (inside::part(api, "hub"), inside::part(api, "fleet"), inside::part(api, "gateway"));
         let bare = local::client(inside::part(api, "cli"), inside::nobody(api), token);
         let upstream = Upstream::new(gateway, bare);
-        Ok(Meta { server: Some(running), shown: Shown { url, plain, kubeconfig }, hub, fleet, upstream, audit })
+        let trail = Arc::new(Lines(running.audit()));
+        let shown = Shown { url, plain, kubeconfig };
+        Ok(Meta { server: Some(running), shown, hub, fleet, upstream, audit, trail, kept: None })
     }
 
-    async fn elsewhere(file: &Path, token: &str) -> Result<Meta, Problem> {
+    async fn elsewhere(file: &Path, dir: &DataDir, token: &str) -> Result<Meta, Problem> {
         let unusable = |why: String| {
             Problem::new(Kind::Configuration, format!("{} cannot be used", file.display()), why)
                 .next("name a kubeconfig whose current context is the cluster to keep everything in")
@@ -89,7 +104,12 @@ impl Meta {
         let upstream = Upstream::from_config(config).map_err(|e| unusable(e.to_string()))?;
         let upstream = upstream.map_bare(|own, bare| local::client(own.clone(), bare, token));
         let shown = Shown { url, plain: None, kubeconfig: Some(file.to_owned()) };
-        Ok(Meta { server: None, shown, hub: client.clone(), fleet: client, upstream, audit: None })
+        let destination = Destination::File(dir.audit_log());
+        let kept = AuditLog::open(&apiserver::audit::Options { destination, ..apiserver::audit::Options::default() })
+            .map_err(|e| Problem::new(Kind::Configuration, "the audit log cannot be written", e))?;
+        let trail = Arc::new(Lines(kept.audit()));
+        let (hub, fleet) = (client.clone(), client);
+        Ok(Meta { server: None, shown, hub, fleet, upstream, audit: Some(dir.audit_log()), trail, kept: Some(kept) })
     }
 
     /// Makes what everything else counts on: our namespace and the definitions of our kinds.
@@ -133,6 +153,7 @@ impl Meta {
         if let Some(server) = self.server {
             server.stop().await;
         }
+        drop(self.kept);
     }
 }
 

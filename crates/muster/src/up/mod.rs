@@ -287,7 +287,8 @@ impl Served {
             .console()
             .namespace(NAMESPACE)
             .fleet(members.fleet.clone())
-            .controllers(reconcilers);
+            .controllers(reconcilers)
+            .trail(meta.trail.clone());
         if let Some(file) = &meta.audit {
             face = face.audit(file.clone());
         }

@@ -30,7 +30,7 @@ fn nothing_said_means_the_defaults_everybody_knows() {
     assert_eq!(manager.api, ApiSource::Found { context: None });
     let election = manager.election.as_ref().unwrap();
     assert_eq!((election.namespace.as_str(), election.name.as_str()), ("default", "muster-default"));
-    assert_eq!((election.lease.as_secs(), election.renew_deadline.as_secs(), election.retry.as_secs()), (15, 10, 2));
+    assert_eq!((election.lease.as_secs(), election.renew_deadline.as_secs(), election.retry.as_secs()), (12, 8, 1));
     assert!(manager.controllers.allows("anything") && !manager.profiling && manager.tls.is_none());
     assert!(config.api_ext.is_none() && config.tracing.endpoint.is_none() && config.logging.verbosity == 0);
     assert_eq!(config.gateway.requests_per_second, 100);

@@ -20,6 +20,7 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 use super::{
     TraceContext, context,
     otlp::{self, AnyValue, KeyValue, Value},
+    versions,
 };
 
 /// What a span keeps of what happened inside it.
@@ -90,6 +91,9 @@ where
         let mut fields = Fields::default();
         values.record(&mut fields);
         if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+            if let Some(version) = fields.version.filter(|_| open.context.sampled) {
+                versions::remember(version, open.context);
+            }
             fields.put_into(&mut open.span);
         }
     }
@@ -156,6 +160,7 @@ struct Fields {
     link: Option<TraceContext>,
     kind: Option<i32>,
     error: Option<String>,
+    version: Option<u64>,
     message: String,
     attributes: Vec<KeyValue>,
 }
@@ -203,6 +208,9 @@ impl Visit for Fields {
         self.add(field.name(), Value::Int(value));
     }
     fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "object.version" {
+            self.version = Some(value);
+        }
         self.add(field.name(), Value::Int(i64::try_from(value).unwrap_or(i64::MAX)));
     }
     fn record_f64(&mut self, field: &Field, value: f64) {

@@ -2,17 +2,19 @@
 //!
 //! A span belongs to a trace when its target is [`TARGET`]; any crate makes one with `tracing` alone. Fields with a meaning:
 //! `traceparent` (the caller's context: the span continues it), `link.traceparent` (a context it is linked to), `otel.kind`
-//! (`server`, `client`, …), `error` (the span failed, and why).
+//! (`server`, `client`, …), `object.version` (the version of an object that was written), `error` (the span failed, and why).
 //! While no exporter runs, nobody listens to that target and such a span costs a load and a branch.
 
 mod context;
 mod export;
 mod layer;
 mod otlp;
+mod versions;
 
 use std::collections::BTreeMap;
 
 use http::{HeaderValue, Request};
+use kube::core::ObjectMeta;
 
 use crate::Key;
 
@@ -32,6 +34,21 @@ pub fn reconcile_span(kind: &str, key: &Key, annotations: Option<&BTreeMap<Strin
     tracing::info_span!(
         target: TARGET, parent: None, "reconcile", kind, object = %key, link.traceparent = link, error = tracing::field::Empty,
     )
+}
+
+/// The version of an object whose writer the span of a reconcile is to be linked to: none when nobody listens, or when the
+/// annotation says on whose behalf it was written.
+pub fn to_link(span: &tracing::Span, object: &ObjectMeta) -> Option<String> {
+    let annotated = || object.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(ANNOTATION));
+    if span.is_disabled() || annotated() { None } else { object.resource_version.clone() }
+}
+
+/// Links the span of a reconcile to the request that wrote this version, where that was to the API server in this process. Asked when
+/// the reconcile is over: it may begin before the request has its answer.
+pub fn link_to_writer(span: &tracing::Span, version: Option<&str>) {
+    if let Some(writer) = version.and_then(versions::writer) {
+        span.record("link.traceparent", tracing::field::display(writer));
+    }
 }
 
 /// Sends the current span's context along with a request. For `kube::client::ClientBuilder::with_layer`, by way of

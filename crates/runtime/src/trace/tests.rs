@@ -120,6 +120,45 @@ async fn a_request_is_continued_and_the_reconcile_is_linked_to_it() {
 }
 
 #[tokio::test]
+async fn a_reconcile_is_linked_to_the_request_that_wrote_what_it_saw() {
+    // SYM-11
+    let (addr, mut received) = collector(StatusCode::OK).await;
+    let (layer, exporter) = Exporter::new(&options(format!("http://{addr}"))).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(exporter.run(stop.clone()));
+    let guard = tracing::subscriber::set_default(subscriber(layer));
+
+    let version = "77000001";
+    let seen = ObjectMeta { resource_version: Some(version.to_owned()), ..ObjectMeta::default() };
+    let reconcile = reconcile_span("at", &key(), None);
+    let to_link = to_link(&reconcile, &seen);
+    assert_eq!(to_link.as_deref(), Some(version));
+    // The request has its answer only now.
+    let request = tracing::info_span!(target: TARGET, "request", object.version = tracing::field::Empty);
+    request.in_scope(|| tracing::Span::current().record("object.version", 77_000_001u64));
+    drop(request);
+    link_to_writer(&reconcile, to_link.as_deref());
+    drop(reconcile);
+    // Whoever says on whose behalf is believed, and another version is another request's.
+    let annotations = BTreeMap::from([(ANNOTATION.to_owned(), "x".to_owned())]);
+    let other = reconcile_span("other", &key(), None);
+    assert_eq!(super::to_link(&other, &ObjectMeta { annotations: Some(annotations), ..seen }), None);
+    link_to_writer(&other, Some("77000002"));
+    drop((other, guard));
+    stop.cancel();
+    running.await.unwrap();
+
+    let mut spans = Vec::new();
+    while let Ok((_, _, more)) = received.try_recv() {
+        spans.extend(more);
+    }
+    let request = find(&spans, "request").clone();
+    let links: Vec<_> = spans.iter().filter(|span| span.name == "reconcile").map(|span| span.links.clone()).collect();
+    let link = |links: &[otlp::Link]| links.iter().map(|link| link.span_id.clone()).collect::<Vec<_>>();
+    assert_eq!([link(&links[0]), link(&links[1])], [vec![request.span_id], vec![]]);
+}
+
+#[tokio::test]
 async fn what_the_caller_does_not_keep_and_what_no_share_covers_is_not_sent_but_carried_on() {
     let (addr, mut received) = collector(StatusCode::OK).await;
     let mut options = options(format!("http://{addr}"));

@@ -39,6 +39,15 @@ fn lines_are_read_as_a_shell_reads_them() {
 }
 
 #[test]
+fn a_terminal_has_a_size_and_a_pipe_has_none() {
+    let mut shell = shell();
+    assert_eq!(shell.line("stty size", now()).code, 1);
+    shell.size = Some((24, 80));
+    assert_eq!(shell.line("stty size", now()).out, "24 80\n");
+    assert_eq!(shell.line("stty -echo", now()).code, 1);
+}
+
+#[test]
 fn mistakes_are_told() {
     for (line, code) in [
         ("cat /nothing", 1),

@@ -37,7 +37,8 @@ impl Names {
     /// What an argument of a command names.
     pub fn of(path: &[&str], id: &str) -> Option<Names> {
         match (path, id) {
-            (["cluster", "get" | "kubeconfig" | "delete"], "name") => Some(Names::Clusters),
+            (["cluster", "get" | "kubeconfig" | "delete" | "cleanups"], "name") => Some(Names::Clusters),
+            (["cluster", "cleanups", "abandon"], "name") => Some(Names::Clusters),
             (["cluster", ..], _) => None,
             (_, "cluster") => Some(Names::Scope),
             (_, "namespace") => Some(Names::Namespaces),
