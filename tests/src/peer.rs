@@ -1,4 +1,4 @@
-//! A server under test: the real kube-apiserver with its etcd, or muster, in a folder of its own on free loopback ports.
+//! A server under test: the real kube-apiserver with its etcd, or muster (on its own files or on an etcd), in a folder of its own on free loopback ports.
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -16,6 +16,8 @@ use crate::process::{Memory, Process};
 pub enum Kind {
     Kubernetes,
     Muster,
+    /// Muster with its data in an etcd instead of a folder.
+    MusterOnEtcd,
 }
 
 impl Kind {
@@ -23,7 +25,16 @@ impl Kind {
         match self {
             Kind::Kubernetes => "kubernetes",
             Kind::Muster => "muster",
+            Kind::MusterOnEtcd => "muster-on-etcd",
         }
+    }
+
+    pub fn is_muster(self) -> bool {
+        self != Kind::Kubernetes
+    }
+
+    fn has_etcd(self) -> bool {
+        self != Kind::Muster
     }
 }
 
@@ -101,12 +112,12 @@ impl Peer {
         let mut peer = Peer {
             kind,
             port,
-            plain_port: (kind == Kind::Muster).then(free_port),
+            plain_port: kind.is_muster().then(free_port),
             started_in: Duration::ZERO,
             tls: crate::client::tls_config(RootCertStore::empty()),
             connections: Connections::default(),
             processes: Mutex::new(Vec::new()),
-            etcd_port: (kind == Kind::Kubernetes).then(free_port),
+            etcd_port: kind.has_etcd().then(free_port),
             arguments: settings.arguments,
             environment: settings.environment,
             binary: settings.binary,
@@ -129,8 +140,11 @@ impl Peer {
         let mut processes = self.processes.lock().unwrap();
         processes.retain_mut(Process::alive);
         let dir = self.dir.display();
+        if self.kind.has_etcd() {
+            processes.push(self.launch_etcd()?);
+        }
         match self.kind {
-            Kind::Muster => {
+            Kind::Muster | Kind::MusterOnEtcd => {
                 let mut arguments = vec![
                     "apiserver".to_owned(),
                     format!("--data-dir={}", self.data.display()),
@@ -148,6 +162,9 @@ impl Peer {
                 ];
                 let stated = |flag: &str| self.arguments.iter().any(|a| a.split('=').next() == flag.split('=').next());
                 arguments.extend(alike.into_iter().filter(|flag| !stated(flag)).map(str::to_owned));
+                if let Some(port) = self.etcd_port {
+                    arguments.extend(["--backend=etcd".to_owned(), format!("--etcd-servers=http://127.0.0.1:{port}")]);
+                }
                 arguments.extend(self.arguments.iter().cloned());
                 let binary = self.binary.clone().map_or_else(muster_binary, Ok)?;
                 let log = self.dir.join("muster.log");
@@ -156,22 +173,8 @@ impl Peer {
             }
             Kind::Kubernetes => {
                 let peers = peers_folder()?;
-                let etcd = self.etcd_port.unwrap_or(0);
-                let peer_port = free_port();
-                let url = |port: u16| format!("http://127.0.0.1:{port}");
-                let arguments = [
-                    format!("--data-dir={dir}/etcd"),
-                    format!("--listen-client-urls={}", url(etcd)),
-                    format!("--advertise-client-urls={}", url(etcd)),
-                    format!("--listen-peer-urls={}", url(peer_port)),
-                    format!("--initial-advertise-peer-urls={}", url(peer_port)),
-                    format!("--initial-cluster=default={}", url(peer_port)),
-                    "--quota-backend-bytes=8589934592".to_owned(),
-                    "--log-level=warn".to_owned(),
-                ];
-                processes.push(spawn("etcd", &peers.join("etcd"), &arguments, &self.dir)?);
                 let mut arguments = vec![
-                    format!("--etcd-servers={}", url(etcd)),
+                    format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port.unwrap_or(0)),
                     "--bind-address=127.0.0.1".to_owned(),
                     "--advertise-address=127.0.0.1".to_owned(),
                     format!("--secure-port={}", self.port),
@@ -200,6 +203,22 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    fn launch_etcd(&self) -> Result<Process, String> {
+        let (client, peer) = (self.etcd_port.unwrap_or(0), free_port());
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let arguments = [
+            format!("--data-dir={}/etcd", self.dir.display()),
+            format!("--listen-client-urls={}", url(client)),
+            format!("--advertise-client-urls={}", url(client)),
+            format!("--listen-peer-urls={}", url(peer)),
+            format!("--initial-advertise-peer-urls={}", url(peer)),
+            format!("--initial-cluster=default={}", url(peer)),
+            "--quota-backend-bytes=8589934592".to_owned(),
+            "--log-level=warn".to_owned(),
+        ];
+        spawn("etcd", &peers_folder()?.join("etcd"), &arguments, &self.dir)
     }
 
     /// Waits for `/readyz` = 200 and says how long it took.
@@ -254,13 +273,13 @@ impl Peer {
 
     pub fn ca_file(&self) -> PathBuf {
         match self.kind {
-            Kind::Muster => self.data.join("pki/ca.crt"),
+            Kind::Muster | Kind::MusterOnEtcd => self.data.join("pki/ca.crt"),
             Kind::Kubernetes => self.dir.join("ca.crt"),
         }
     }
 
     pub fn is_muster(&self) -> bool {
-        self.kind == Kind::Muster
+        self.kind.is_muster()
     }
 
     /// kill -9 of every process of the peer, at once.

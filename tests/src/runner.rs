@@ -27,6 +27,12 @@ pub struct Case {
     pub run: fn(Arc<Peer>) -> CaseFuture,
 }
 
+impl Case {
+    fn is_of(&self, module: &str) -> bool {
+        self.name.split("::").next() == Some(module)
+    }
+}
+
 /// `cases![module: a, b, c]` makes cases of `async fn a(peer: &Peer)`; `cases![muster module: …]` only runs them on us.
 #[macro_export]
 macro_rules! cases {
@@ -53,8 +59,13 @@ pub fn is_long() -> bool {
 
 /// Which peers to run on: `MUSTER_TEST_PEERS=kubernetes,muster` (the default is both).
 pub fn chosen_peers() -> Vec<Kind> {
-    let chosen = std::env::var("MUSTER_TEST_PEERS").unwrap_or_else(|_| "kubernetes,muster".to_owned());
-    [Kind::Kubernetes, Kind::Muster].into_iter().filter(|kind| chosen.split(',').any(|c| c == kind.name())).collect()
+    chosen_of(&[Kind::Kubernetes, Kind::Muster])
+}
+
+fn chosen_of(kinds: &[Kind]) -> Vec<Kind> {
+    let chosen = std::env::var("MUSTER_TEST_PEERS").ok();
+    let is_chosen = |kind: &Kind| chosen.as_ref().is_none_or(|all| all.split(',').any(|name| name == kind.name()));
+    kinds.iter().copied().filter(is_chosen).collect()
 }
 
 /// Words of the command line that are not flags filter cases by substring, as with the standard runner; `--list` lists.
@@ -89,19 +100,29 @@ pub fn install_panic_hook() {
 
 /// Runs the cases and ends the process with 1 when one failed.
 pub fn main(cases: Vec<Case>) {
+    run(cases, chosen_peers(), &[]);
+}
+
+/// As `main`, and those of the cases that are of these modules also on muster with an etcd (`muster-on-etcd`).
+pub fn main_with_etcd(cases: Vec<Case>, modules: &[&str]) {
+    run(cases, chosen_of(&[Kind::Kubernetes, Kind::Muster, Kind::MusterOnEtcd]), modules);
+}
+
+fn run(cases: Vec<Case>, kinds: Vec<Kind>, on_etcd: &[&str]) {
     install_panic_hook();
     let arguments = arguments();
     let mut failed = Vec::new();
     let mut passed = 0;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    for kind in chosen_peers() {
+    for kind in kinds {
         let wanted: Vec<(String, Case)> = cases
             .iter()
             .filter(|case| match case.on {
                 On::Both => true,
-                On::MusterOnly => kind == Kind::Muster,
+                On::MusterOnly => kind.is_muster(),
                 On::KubernetesOnly => kind == Kind::Kubernetes,
             })
+            .filter(|case| kind != Kind::MusterOnEtcd || on_etcd.iter().any(|module| case.is_of(module)))
             .map(|case| (format!("{}::{}", kind.name(), case.name), *case))
             .filter(|(name, _)| arguments.wants(name))
             .collect();

@@ -1,4 +1,5 @@
-//! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does.
+//! The black-box suite: every case runs on kube-apiserver + etcd and on muster, so it states what Kubernetes really does. What rests on the store
+//! runs on muster with an etcd as well.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "api/apply.rs"]
@@ -32,8 +33,12 @@ mod watches;
 #[path = "api/workloads.rs"]
 mod workloads;
 
+/// Modules whose cases ask for something of the store: revisions, watches, pages, compare-and-set, clean-up.
+const STORED: &[&str] =
+    &["apply", "concurrency", "custom", "definitions", "deletion", "garbage", "lists", "objects", "watches"];
+
 fn main() {
-    muster_tests::runner::main(
+    muster_tests::runner::main_with_etcd(
         [
             apply::cases(),
             cluster::cases(),
@@ -52,6 +57,7 @@ fn main() {
             workloads::cases(),
         ]
         .concat(),
+        STORED,
     );
 }
 

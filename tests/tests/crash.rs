@@ -1,11 +1,18 @@
 //! F-1, F-3: kill -9 under load again and again; a checker reads the recorded history. F-4: a full disk, then a freed one.
 //!
 //! The history is checked, not the timing: every acknowledged write is there after the restart, revisions never go back, and watches that
-//! resume from the last revision they saw deliver every change once and in order. F-18: a kill in the middle of a backup (`backup`). `MUSTER_CRASH_CYCLES` sets the number of kills.
+//! resume from the last revision they saw deliver every change once and in order. F-18: a kill in the middle of a backup (`backup`). What all clients
+//! saw across kills is judged as one history (`linear`), a large store comes back in time (`many`), a damaged one is refused (F-5, `damage`). `MUSTER_CRASH_CYCLES` sets the number of kills.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 #[path = "crash/backup.rs"]
 mod backup;
+#[path = "crash/damage.rs"]
+mod damage;
+#[path = "crash/linear.rs"]
+mod linear;
+#[path = "crash/many.rs"]
+mod many;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +41,9 @@ fn main() {
         "full_disk_recovers",
         "a_definition_goes_on_going_after_a_kill",
         "a_backup_killed_in_the_middle_leaves_nothing",
+        "what_clients_saw_across_kills_is_one_history",
+        "rot_is_refused_and_a_backup_brings_everything_back",
+        "a_hundred_thousand_objects_are_back_after_a_kill",
     ];
     for (case, name) in names.into_iter().enumerate() {
         if arguments.list {
@@ -45,7 +55,10 @@ fn main() {
                     1 => kill_minus_nine_loses_nothing().await,
                     2 => full_disk_recovers().await,
                     3 => a_definition_goes_on_going_after_a_kill().await,
-                    _ => backup::a_backup_killed_in_the_middle_leaves_nothing().await,
+                    4 => backup::a_backup_killed_in_the_middle_leaves_nothing().await,
+                    5 => linear::what_clients_saw_across_kills_is_one_history(cycles().div_ceil(3), seed()).await,
+                    6 => damage::rot_is_refused_and_a_backup_brings_everything_back().await,
+                    _ => many::a_hundred_thousand_objects_are_back_after_a_kill().await,
                 }
             });
             let ok = runtime.block_on(task).is_ok();
@@ -93,6 +106,15 @@ impl Run {
     }
 }
 
+fn cycles() -> u64 {
+    std::env::var("MUSTER_CRASH_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(50)
+}
+
+fn seed() -> u64 {
+    let chosen = std::env::var("MUSTER_CRASH_SEED").ok().and_then(|n| n.parse().ok());
+    chosen.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1)
+}
+
 fn random(state: &mut u64, below: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -110,11 +132,7 @@ fn step_of(object: &Value) -> u64 {
 
 // F-1, F-3
 async fn kill_minus_nine_loses_nothing() {
-    let cycles: u64 = std::env::var("MUSTER_CRASH_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
-    let mut seed: u64 = std::env::var("MUSTER_CRASH_SEED")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1);
+    let (cycles, mut seed) = (cycles(), seed());
     println!("seed {seed}, {cycles} cycles");
     let peer = Peer::start(Kind::Muster).await.unwrap_or_else(|why| panic!("{why}"));
     let run = Arc::new(Run {

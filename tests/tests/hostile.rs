@@ -5,6 +5,8 @@
 
 #[path = "hostile/load.rs"]
 mod load;
+#[path = "hostile/routes.rs"]
+mod routes;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -22,6 +24,7 @@ fn main() {
         endless_chunked_body, slow_headers, slow_body, many_headers, huge_header, broken_http, broken_http2, hostile_names, hostile_paths, hostile_queries,
         wrong_media_types, broken_protobuf, gzip_bomb, hostile_patches, many_idle_connections, half_closed_requests, random_bytes_never_break_it, wide_pods];
     cases.extend(load::cases());
+    cases.extend(routes::cases());
     if !std::env::var("MUSTER_TEST_PEERS").is_ok_and(|peers| peers == "kubernetes") {
         cases.iter_mut().for_each(|case| case.on = On::MusterOnly);
     }

@@ -9,6 +9,10 @@ use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
 use muster_tests::runner::{arguments, chosen_peers, install_panic_hook};
 
+#[path = "kubectl/cascades.rs"]
+mod cascades;
+#[path = "kubectl/nodes.rs"]
+mod nodes;
 #[path = "kubectl/workloads.rs"]
 mod workloads;
 
@@ -80,6 +84,10 @@ const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {nam
 const BINDING: &str =
     "apiVersion: v1\nkind: Binding\nmetadata: {name: p}\ntarget: {apiVersion: v1, kind: Node, name: n1}\n";
 
+const RIGHTS: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: granted}\nrules: [{apiGroups: [\"\"], resources: [pods], verbs: [get, list]}, {apiGroups: [\"\"], resources: [secrets], verbs: [get]}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: granted}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: granted}\nsubjects: [{kind: User, name: ann, apiGroup: rbac.authorization.k8s.io}, {kind: User, name: bob, apiGroup: rbac.authorization.k8s.io}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: demo-granted}\nrules: [{nonResourceURLs: [/metrics], verbs: [get]}]\n";
+const OTHER_RIGHTS: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: granted, labels: {a: b}}\nrules: [{apiGroups: [\"\"], resources: [pods], verbs: [get, watch]}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: granted}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: granted}\nsubjects: [{kind: Group, name: dev, apiGroup: rbac.authorization.k8s.io}]\n";
+const OTHER_ROLE: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: granted}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}\nsubjects: [{kind: User, name: ann, apiGroup: rbac.authorization.k8s.io}]\n";
+
 /// The initial objects of the repository, applied as the README says.
 macro_rules! initial {
     ($folder:literal) => {
@@ -148,6 +156,22 @@ const STEPS: &[Step] = &[
     code("create token builder -n demo"),
     step("create token builder -n demo --duration=1m"),
     step("create token missing -n demo"),
+    fed("auth reconcile -n demo -f - --dry-run=server", RIGHTS),
+    fed("auth reconcile -n demo -f -", RIGHTS),
+    fed("auth reconcile -n demo -f -", RIGHTS),
+    step("auth can-i list pods -n demo --as=bob"),
+    fed("auth reconcile -n demo -f -", OTHER_RIGHTS),
+    step("get role,rolebinding granted -n demo -o yaml"),
+    fed("auth reconcile -n demo --remove-extra-permissions --remove-extra-subjects -f -", OTHER_RIGHTS),
+    step("get role,rolebinding granted -n demo -o yaml"),
+    step("auth can-i list pods -n demo --as=bob"),
+    step("auth can-i watch pods -n demo --as=bob --as-group=dev"),
+    // Another role means another binding: the old one is deleted.
+    fed("auth reconcile -n demo -f -", OTHER_ROLE),
+    step("get rolebinding granted -n demo -o yaml"),
+    fed("auth reconcile -n demo -f -", MAP),
+    fed("auth reconcile -n demo -f - --as=ann", RIGHTS),
+    step("delete clusterrole demo-granted"),
     step("delete clusterrolebinding demo-writers"),
     step("delete clusterrole demo-writer"),
     fed("apply -n demo -f -", MAP),
@@ -204,6 +228,21 @@ const STEPS: &[Step] = &[
     step("patch cm applied -n demo --type=json -p [{\"op\":\"test\",\"path\":\"/data/j\",\"value\":\"y\"}]"),
     step("patch sa robot -n demo -p {\"secrets\":[{\"name\":\"t\"}]}"),
     step("get sa robot -n demo -o jsonpath={.secrets[*].name}"),
+    // The editor (`command`) writes welcome for hello.
+    step("create cm edited -n demo --from-literal=k=hello"),
+    step("edit cm edited -n demo"),
+    step("get cm edited -n demo -o yaml --show-managed-fields"),
+    step("edit cm edited -n demo"),
+    step("edit cm missing -n demo"),
+    step("create cm fixed -n demo --from-literal=k=hello"),
+    step("patch cm fixed -n demo -p {\"immutable\":true}"),
+    // It names a temporary file.
+    code("edit cm fixed -n demo"),
+    step("get cm fixed -n demo -o jsonpath={.data.k}"),
+    step("create cm shown -n demo --from-literal=k=hello"),
+    step("edit cm shown -n demo --output-patch"),
+    step("edit cm shown -n demo -o jsonpath={.data}"),
+    step("delete cm edited fixed shown -n demo"),
     step("get cm -n demo -l app=one"),
     step("get cm -n demo -l app=nothing"),
     step("get cm -n demo --field-selector metadata.name=applied"),
@@ -382,6 +421,23 @@ fn main() {
         println!("{rolled:#?}");
     }
     failed += usize::from(!same);
+    let drained: Vec<_> =
+        peers.iter().map(|peer| nodes::drain(|line, input| run_line(&kubectl, peer, line, input))).collect();
+    let wrong: Vec<String> = drained.iter().filter_map(|seen| nodes::is_drained(seen).err()).collect();
+    let same = drained.windows(2).all(|pair| pair[0] == pair[1]) && wrong.is_empty();
+    println!("test kubectl drain ... {}", if same { "ok" } else { "FAILED" });
+    if !same {
+        println!("{wrong:#?} {drained:#?}");
+    }
+    failed += usize::from(!same);
+    for peer in peers.iter().filter(|peer| peer.is_muster()) {
+        let outcome = cascades::cascade(|line, input| run_line(&kubectl, peer, line, input));
+        println!("test kubectl delete --cascade ... {}", outcome.as_ref().map_or("FAILED", |()| "ok"));
+        if let Err(why) = outcome {
+            println!("{why}");
+            failed += 1;
+        }
+    }
     for peer in &peers {
         let ok = watch_shows_changes(&kubectl, peer);
         println!("test kubectl get -w on {} ... {}", peer.kind.name(), if ok { "ok" } else { "FAILED" });
@@ -401,7 +457,6 @@ fn main() {
 /// Commands whose difference is meant, with the reason.
 fn known(line: &str) -> Option<&'static str> {
     match line {
-        "auth whoami -o jsonpath={.status.userInfo.username}" => Some("reviews of the caller come with authorization"),
         "auth can-i list configmaps -n default --as=ann" => Some("Kubernetes does not say why not, we do"),
         r#"patch cm applied -n demo --type=json -p [{"op":"test","path":"/data/j","value":"y"}]"# => {
             Some("Kubernetes does not say which test failed, we do")
@@ -416,6 +471,7 @@ fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
     command.args(["--signal=KILL", "60"]).arg(kubectl).arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
     // A cache of its own for each server; otherwise one would see the other's discovery.
     command.env("KUBECACHEDIR", peer.dir.join("kubecache")).env("HOME", &peer.dir);
+    command.env("KUBE_EDITOR", "sed -i s/hello/welcome/");
     command
 }
 

@@ -1,7 +1,6 @@
 // Derives the facts table of the built-in kinds from the Go types of Kubernetes: one line per type and per field, no prose.
 //
-//	cd tools/facts && go run .                        rewrites the table and the protobuf samples (`make facts`)
-//	cd tools/facts && go run . samples FOLDER all     writes samples of every kind, for PROTO_SAMPLES=FOLDER cargo test -p muster-proto
+//	cd tools/facts && go run .    rewrites the table and the protobuf samples (`make facts`)
 //
 // The grammar of the table is told in its own head; crates/schema reads it.
 package main
@@ -77,15 +76,12 @@ type walker struct {
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) > 2 && os.Args[1] == "samples" {
-		writeSamples(os.Args[2], len(os.Args) > 3)
-		return
-	}
 	if len(os.Args) != 1 {
-		log.Fatal("usage: facts | facts samples FOLDER [all]")
+		log.Fatal("usage: facts")
 	}
 	writeTable("../../crates/schema/facts/v1.34.txt")
-	writeSamples("../../crates/proto/testdata", false)
+	writeSamples("../../crates/proto/testdata")
+	writeArchive("../../crates/proto/testdata/every-kind.jsonl.gz")
 }
 
 func writeTable(path string) {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,42 +22,86 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The kinds whose samples are committed; `facts samples FOLDER all` writes every kind, for a check by hand.
+// The kinds whose samples are committed as files of their own, to be read and to be mutated; those of every kind are in one archive.
 var sampled = strings.Fields(`v1/Namespace v1/ConfigMap v1/Secret v1/Event events.k8s.io/v1/Event v1/ServiceAccount coordination.k8s.io/v1/Lease
 	v1/DeleteOptions v1/Pod v1/Node v1/Service v1/PersistentVolume v1/PersistentVolumeClaim apps/v1/Deployment apps/v1/StatefulSet batch/v1/CronJob
 	autoscaling/v2/HorizontalPodAutoscaler policy/v1/Eviction networking.k8s.io/v1/Ingress networking.k8s.io/v1/NetworkPolicy
 	discovery.k8s.io/v1/EndpointSlice rbac.authorization.k8s.io/v1/ClusterRole authentication.k8s.io/v1/TokenRequest authentication.k8s.io/v1/TokenReview
 	authorization.k8s.io/v1/SubjectAccessReview apiextensions.k8s.io/v1/CustomResourceDefinition v1/ConfigMapList`)
 
-// writeSamples marshals objects with the real serializer: KIND.full (every field set), KIND.zero (pointers to zero values) and with `all` KIND.empty,
-// each beside the JSON that Go writes for what it reads back.
-func writeSamples(folder string, all bool) {
+// sample is an object marshalled with the real serializer, beside the JSON that Go writes for what it reads back.
+type sample struct {
+	// Name is GROUP-VERSION-KIND.VARIANT: full (every field set), zero (pointers to zero values) or empty.
+	Name     string          `json:"name"`
+	Protobuf []byte          `json:"protobuf"`
+	JSON     json.RawMessage `json:"json"`
+}
+
+// samplesOf makes the samples of the kinds that are wanted, by name.
+func samplesOf(wanted func(schema.GroupVersionKind, reflect.Type) bool, variants ...string) []sample {
 	scheme := buildScheme()
-	wanted := map[string]bool{}
-	for _, name := range sampled {
-		wanted[name] = true
-	}
 	serializer := protobuf.NewSerializer(scheme, scheme)
+	var all []sample
 	for gvk, t := range scheme.AllKnownTypes() {
-		if gvk.Version == runtime.APIVersionInternal || gvk.Kind == "WatchEvent" {
+		if gvk.Version == runtime.APIVersionInternal || gvk.Kind == "WatchEvent" || !wanted(gvk, t) {
 			continue
-		}
-		if !wanted[strings.TrimPrefix(gvk.Group+"/", "/")+gvk.Version+"/"+gvk.Kind] && !all {
-			continue
-		}
-		variants := []string{"full", "zero"}
-		if all {
-			variants = append(variants, "empty")
 		}
 		for _, variant := range variants {
 			object := reflect.New(t)
 			(&filler{variant: variant}).fill(object.Elem(), 0)
-			writeSample(folder, gvk, variant, object.Interface().(runtime.Object), serializer)
+			all = append(all, newSample(gvk, variant, object.Interface().(runtime.Object), serializer))
+		}
+	}
+	slices.SortFunc(all, func(a, b sample) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// writeSamples writes the chosen kinds, two files for each sample.
+func writeSamples(folder string) {
+	wanted := map[string]bool{}
+	for _, name := range sampled {
+		wanted[name] = true
+	}
+	chosen := func(gvk schema.GroupVersionKind, _ reflect.Type) bool {
+		return wanted[strings.TrimPrefix(gvk.Group+"/", "/")+gvk.Version+"/"+gvk.Kind]
+	}
+	for _, s := range samplesOf(chosen, "full", "zero") {
+		for suffix, content := range map[string][]byte{".pb": s.Protobuf, ".json": append(s.JSON, '\n')} {
+			if err := os.WriteFile(filepath.Join(folder, s.Name+suffix), content, 0o644); err != nil {
+				log.Fatal(err)
+			}
 		}
 	}
 }
 
-func writeSample(folder string, gvk schema.GroupVersionKind, variant string, object runtime.Object, serializer runtime.Serializer) {
+// writeArchive writes every kind that is a request body, one JSON document per line. Lists are never sent; the option kinds of meta/v1 come with every
+// group and are the same, so one of each will do.
+func writeArchive(path string) {
+	body := func(gvk schema.GroupVersionKind, t reflect.Type) bool {
+		return !strings.HasSuffix(gvk.Kind, "List") && (!strings.HasSuffix(t.PkgPath(), "/meta/v1") || gvk.Group == "" && gvk.Version == "v1")
+	}
+	var packed bytes.Buffer
+	// Without a name or a time: the same samples are the same bytes.
+	writer, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lines := json.NewEncoder(writer)
+	lines.SetEscapeHTML(false)
+	for _, s := range samplesOf(body, "full", "zero", "empty") {
+		if err := lines.Encode(s); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(path, packed.Bytes(), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func newSample(gvk schema.GroupVersionKind, variant string, object runtime.Object, serializer runtime.Serializer) sample {
 	object.GetObjectKind().SetGroupVersionKind(gvk)
 	var body bytes.Buffer
 	if err := serializer.Encode(object, &body); err != nil {
@@ -81,11 +127,7 @@ func writeSample(folder string, gvk schema.GroupVersionKind, variant string, obj
 	}
 	group, _, _ := strings.Cut(gvk.Group, ".")
 	name := strings.ToLower(strings.Trim(fmt.Sprintf("%s-%s-%s", group, gvk.Version, gvk.Kind), "-")) + "." + variant
-	for suffix, content := range map[string][]byte{".pb": body.Bytes(), ".json": append(text, '\n')} {
-		if err := os.WriteFile(filepath.Join(folder, name+suffix), content, 0o644); err != nil {
-			log.Fatal(err)
-		}
-	}
+	return sample{Name: name, Protobuf: body.Bytes(), JSON: text}
 }
 
 type filler struct {

@@ -160,6 +160,9 @@ fn summary(bytes: &[u8]) -> String {
 pub enum Misfit {
     #[error(transparent)]
     Type(#[from] schema::Mismatch),
+    /// A resource within it cannot be read.
+    #[error("{0}")]
+    Resource(meta::FieldError),
     #[error("strict decoding error: {0}")]
     Strict(String),
 }
@@ -174,6 +177,9 @@ pub fn check(
     // An empty list of owners asks to forget them; the types would leave it out.
     let reset = object.meta().get("managedFields").is_some_and(Managers::is_reset);
     let unknown = kind.conform(object)?;
+    if let Some(wrong) = kind.custom.as_ref().and_then(|custom| custom.schema().malformed(&object.0)) {
+        return Err(Misfit::Resource(wrong));
+    }
     if reset {
         object.meta_mut().insert("managedFields".into(), Value::Array(Vec::new()));
     }
@@ -201,14 +207,19 @@ pub fn delete_options(content: Content, bytes: &[u8]) -> Result<Option<Object>, 
         Content::Yaml => yaml::parse(bytes),
         Content::Protobuf => proto::decode(bytes).map(|d| d.value).map_err(|e| e.to_string()),
     };
-    let object = value.map_err(Status::bad_request)?;
-    let object = Object::from_value(object).ok_or_else(|| Status::bad_request("DeleteOptions must be an object"))?;
-    if !matches!(object.kind(), "" | "DeleteOptions") {
+    let mut value = value.map_err(Status::bad_request)?;
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if !matches!(kind, "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(
-            "{:?} in the body of a delete is not understood; it must be of kind DeleteOptions",
-            object.kind()
+            "{kind:?} in the body of a delete is not understood; it must be of kind DeleteOptions"
         )));
     }
+    // Options that are not read as they were meant would delete more than they say: `"dryRun": "All"` is no list.
+    let facts = schema::Facts::builtin();
+    if let (true, Some(ty)) = (value.is_object(), facts.named("meta/v1.DeleteOptions")) {
+        schema::decode(facts, ty, &mut value).map_err(|why| Status::bad_request(why.to_string()))?;
+    }
+    let object = Object::from_value(value).ok_or_else(|| Status::bad_request("DeleteOptions must be an object"))?;
     Ok(Some(object))
 }
 

@@ -157,9 +157,8 @@ fn partial(object: &Object) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.meta()})
 }
 
-/// Writing JSON to memory cannot fail.
 pub fn write(out: &mut Vec<u8>, value: &Value) {
-    let _ = serde_json::to_writer(out, value);
+    meta::json::write(out, value);
 }
 
 /// An answer with a body of JSON, turned into YAML when asked.

@@ -23,7 +23,7 @@ pub(crate) const RESERVED: [&str; 17] = [
 const SEQUENCES: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
-fn is_keyword(word: &str) -> bool {
+pub(crate) fn is_keyword(word: &str) -> bool {
     RESERVED.contains(&word) || matches!(word, "true" | "false" | "null" | "in")
 }
 

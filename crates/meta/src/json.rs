@@ -4,7 +4,31 @@
 //! the byte offset of a mistake, and our own nesting limit. What it accepts is RFC 8259; where Go is laxer we refuse:
 //! invalid UTF-8 and unpaired surrogate escapes would be silently altered, numbers out of range silently rounded.
 
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Number, Value};
+use std::io;
+
+/// Writes a value as Kubernetes does: a number without a fraction has none, however it was written, for a client that reads an integer would not
+/// take `2.0`.
+pub fn write(out: &mut Vec<u8>, value: &Value) {
+    // Writing JSON into a Vec cannot fail: keys are strings and numbers are finite.
+    let _ = value.serialize(&mut Serializer::with_formatter(out, Plain));
+}
+
+/// Compact, and with plain numbers.
+struct Plain;
+
+impl Formatter for Plain {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        // From here on Go writes an exponent.
+        const LARGE: f64 = 1e21;
+        if value.fract() == 0.0 && value.abs() < LARGE {
+            return write!(writer, "{value:.0}");
+        }
+        CompactFormatter.write_f64(writer, value)
+    }
+}
 
 /// How deep objects and arrays may nest. Everything later done with a value (clone, compare, patch, render, drop) recurses
 /// once per level, on stacks of 2 MiB; 256 levels need less than a quarter of that even in a debug build (tested below).
@@ -386,6 +410,16 @@ mod tests {
 
     fn message(text: &str) -> String {
         parse(text.as_bytes()).unwrap_err().message
+    }
+
+    #[test]
+    fn numbers_are_written_as_go_does() {
+        let value =
+            parse(br#"[2.0, -0.0, 1e3, 0.5, 1e20, 1e21, 1e300, 7, 18446744073709551615, {"a": -3.0}]"#).unwrap().value;
+        let mut out = Vec::new();
+        write(&mut out, &value);
+        let written = r#"[2,-0,1000,0.5,100000000000000000000,1e+21,1e+300,7,18446744073709551615,{"a":-3}]"#;
+        assert_eq!(String::from_utf8(out).unwrap(), written);
     }
 
     #[test]

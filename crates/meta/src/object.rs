@@ -226,7 +226,7 @@ fn write_field(out: &mut Vec<u8>, key: &str, value: &Value) {
     // Writing JSON into a Vec cannot fail: keys are strings and numbers are finite.
     let _ = serde_json::to_writer(&mut *out, key);
     out.push(b':');
-    let _ = serde_json::to_writer(out, value);
+    crate::json::write(out, value);
 }
 
 /// Copies a stored object into `out` with its revision as `metadata.resourceVersion`.

@@ -1,5 +1,9 @@
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -46,28 +50,74 @@ fn difference(left: &Value, right: &Value) -> Option<String> {
     }
 }
 
+/// A body as a Go client sends it, and the JSON that Go writes for it.
+struct Sample {
+    name: String,
+    protobuf: Vec<u8>,
+    json: Value,
+}
+
+/// Every kind that can be a body, with all fields set, with zeros, and with nothing (`make facts`).
+fn every_kind() -> Vec<Sample> {
+    let packed = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/every-kind.jsonl.gz")).unwrap();
+    let lines = BufReader::new(GzDecoder::new(packed)).lines();
+    let sample = |line: String| {
+        let mut line: Value = serde_json::from_str(&line).unwrap();
+        let protobuf = STANDARD.decode(line["protobuf"].as_str().unwrap()).unwrap();
+        Sample { name: line["name"].as_str().unwrap().to_owned(), protobuf, json: line["json"].take() }
+    };
+    lines.map(|line| sample(line.unwrap())).collect()
+}
+
+/// The samples that stand in files of their own.
+fn files() -> Vec<Sample> {
+    let entries = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata")).unwrap();
+    let bodies = entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "pb"));
+    let sample = |path: PathBuf| Sample {
+        name: path.display().to_string(),
+        protobuf: std::fs::read(&path).unwrap(),
+        json: serde_json::from_slice(&std::fs::read(path.with_extension("json")).unwrap()).unwrap(),
+    };
+    bodies.map(sample).collect()
+}
+
 #[test]
 fn bodies_of_a_go_client_decode_to_the_json_it_writes() {
-    let mut count = 0;
-    let folder = std::env::var("PROTO_SAMPLES").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata").into());
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "pb") {
-            continue;
-        }
-        let expected: Value = serde_json::from_slice(&std::fs::read(path.with_extension("json")).unwrap()).unwrap();
-        let decoded = decode(&std::fs::read(&path).unwrap()).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-        assert_eq!(decoded.kind, expected["kind"], "{path:?}");
+    let samples = files().into_iter().chain(every_kind()).collect::<Vec<_>>();
+    assert!(samples.len() > 200, "{} samples", samples.len());
+    for Sample { name, protobuf, json: expected } in samples {
+        let decoded = decode(&protobuf).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(decoded.kind, expected["kind"], "{name}");
         for (way, value) in [
             ("from protobuf", decoded.value),
             ("from JSON", expected.clone()),
             ("there and back", decode(&encode(&expected).unwrap()).unwrap().value),
         ] {
-            assert_eq!(difference(&settled(value), &expected), None, "{path:?} {way}");
+            assert_eq!(difference(&settled(value), &expected), None, "{name} {way}");
         }
-        count += 1;
     }
-    assert!(count >= 20, "the samples are there");
+}
+
+#[test]
+fn no_kind_of_the_table_is_without_samples() {
+    let sampled: BTreeSet<(String, String)> = every_kind()
+        .iter()
+        .map(|sample| {
+            (sample.json["apiVersion"].as_str().unwrap().to_owned(), sample.json["kind"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let missing: Vec<String> = Facts::builtin()
+        .types()
+        .filter_map(|ty| ty.kind)
+        // Lists, and what only answers hold.
+        .filter(|kind| !kind.kind.ends_with("List") && kind.group != "meta.k8s.io")
+        .map(|kind| {
+            (format!("{}/{}", kind.group, kind.version).trim_start_matches('/').to_owned(), kind.kind.to_owned())
+        })
+        .filter(|kind| !sampled.contains(kind))
+        .map(|(version, kind)| format!("{version} {kind}"))
+        .collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]
@@ -159,10 +209,7 @@ proptest! {
     #[test]
     fn never_panics_on_broken_real_bodies(sample in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
         static SAMPLES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
-        let samples = SAMPLES.get_or_init(|| {
-            let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata")).unwrap().map(|e| e.unwrap().path());
-            files.filter(|path| path.extension().is_some_and(|e| e == "pb")).map(|path| std::fs::read(path).unwrap()).collect()
-        });
+        let samples = SAMPLES.get_or_init(|| files().into_iter().map(|sample| sample.protobuf).collect());
         let mut bytes = sample.get(samples).clone();
         let at = at.index(bytes.len());
         bytes[at] = byte;

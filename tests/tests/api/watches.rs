@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use muster_tests::peer::Settings;
 use muster_tests::runner::Case;
-use muster_tests::{Kind, Peer, Watch, cases};
+use muster_tests::{Peer, Watch, cases};
 use serde_json::{Value, json};
 
 use crate::{collection, config_map, revision};
@@ -405,9 +405,9 @@ async fn compacted_revision_is_gone(peer: &Peer) {
 }
 
 /// A muster of its own, told to keep one second of history; on Kubernetes the same is proven by compacting etcd.
-async fn old_history_is_forgotten(_: &Peer) {
+async fn old_history_is_forgotten(shared: &Peer) {
     let settings = Settings { arguments: vec!["--history=1s".to_owned()], ..Settings::default() };
-    let peer = &Peer::start_with(Kind::Muster, settings).await.unwrap_or_else(|why| panic!("{why}"));
+    let peer = &Peer::start_with(shared.kind, settings).await.unwrap_or_else(|why| panic!("{why}"));
     let path = collection("configmaps", "default");
     let first = peer.post(&path, config_map("a", "1")).await.ok(201);
     for name in ["b", "c", "d"] {

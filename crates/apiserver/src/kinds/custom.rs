@@ -38,6 +38,8 @@ pub struct Custom {
     stored_api_version: String,
     shape: Arc<Shape>,
     stored_shape: Arc<Shape>,
+    /// Of every version: objects may still be stored in one that is stored no more.
+    shapes: Vec<Arc<Shape>>,
     columns: Vec<Printed>,
     /// Fields that selectors may name in this version, and in any: dotted paths.
     selectable: Vec<String>,
@@ -91,11 +93,12 @@ impl Custom {
         self.schema().default(&mut object.0);
     }
 
-    /// The stored form of an object of this version: a field that only this version knows is not kept.
+    /// The stored form of an object of this version: a field that only this version knows is not kept, and what is not
+    /// said is what the stored version takes it to be.
     pub fn to_stored(&self, object: &mut Object, kind: &str) {
         object.set_type(&self.stored_api_version, kind);
         if self.shape.digest != self.stored_shape.digest {
-            self.stored_shape.schema().prune(&mut object.0);
+            self.stored_shape.bring_into_form(object);
         }
     }
 
@@ -103,10 +106,19 @@ impl Custom {
     pub fn to_served(&self, object: &mut Object, kind: &Kind, revision: Revision) {
         let own = kind.api_version();
         let same = object.api_version() == own && object.kind() == kind.kind;
+        let (_, version) = meta::split_api_version(object.api_version());
+        let other = self.shapes.iter().find(|shape| shape.version == version && version != kind.version).cloned();
         object.set_type(&own, &kind.kind);
-        if !same || revision <= self.shape.since {
-            self.schema().prune(&mut object.0);
-            self.schema().default(&mut object.0);
+        match other {
+            // Defaults are those of the version it is stored in: this one only drops what it does not know.
+            Some(stored) => {
+                if revision <= stored.since {
+                    stored.bring_into_form(object);
+                }
+                self.schema().prune(&mut object.0);
+            }
+            None if !same || revision <= self.shape.since => self.shape.bring_into_form(object),
+            None => {}
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::decl::Decl;
 use crate::error::Issues;
-use crate::escape::escape;
+use crate::escape::{escape, is_keyword};
 use crate::program::OldSelf;
 use crate::syntax::ast::{Ast, Fold, Id, Kind, Literal};
 
@@ -98,7 +98,9 @@ impl<'c> Checker<'c> {
         let decl = fields
             .get(name)
             .filter(|_| escape(name).as_deref() == Some(name))
-            .or_else(|| fields.iter().find(|(raw, _)| escape(raw).as_deref() == Some(name)).map(|(_, decl)| decl))?;
+            .or_else(|| fields.iter().find(|(raw, _)| escape(raw).as_deref() == Some(name)).map(|(_, decl)| decl))
+            // Behind a dot a word is a name, whatever else it is.
+            .or_else(|| fields.get(name).filter(|_| is_keyword(name)))?;
         Some(self.declared(decl, &format!("{object}.{name}")))
     }
 

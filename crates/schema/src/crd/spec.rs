@@ -79,7 +79,7 @@ fn all_versions(spec: Props<'_>, list: &[Props<'_>], old: Option<Props<'_>>, err
         let place = Place { version: *version, path, schema: "schema", parts: own.clone(), status: status(version) };
         parts(&place, old, errors);
     }
-    version_list(list, &common, errors);
+    version_list(spec, list, &common, errors);
     let nothing = Map::new();
     let names = spec.part("names").unwrap_or(Props(&nothing));
     names::required(names, "spec.names", errors);
@@ -128,8 +128,9 @@ fn parts(place: &Place<'_>, old: Option<Props<'_>>, errors: &mut FieldErrors) {
     }
 }
 
-fn version_list(list: &[Props<'_>], common: &[&str], errors: &mut FieldErrors) {
-    let mut complain = |why: &str| errors.push(inner::invalid("spec.versions", &inner::versions(list, common), why));
+fn version_list(spec: Props<'_>, list: &[Props<'_>], common: &[&str], errors: &mut FieldErrors) {
+    let shown = if spec.get("versions").is_some() { inner::versions(list, common) } else { "null".to_owned() };
+    let mut complain = |why: &str| errors.push(inner::invalid("spec.versions", &shown, why));
     let mut seen = HashSet::new();
     if !list.iter().all(|version| seen.insert(version.text("name"))) {
         complain("must contain unique version names");

@@ -34,7 +34,7 @@ impl Judge {
     fn node(&mut self, node: &Node, root: bool, meta: Option<&Path<'_>>, path: &Path<'_>) {
         let resource = root || node.embedded;
         let meta = meta.filter(|_| !resource);
-        self.default(node, meta, path);
+        self.default(node, root, meta, path);
         // Behind additionalProperties there are no defaults to speak of.
         if let Some(items) = &node.items {
             let within = meta.map(|meta| meta.index(0));
@@ -51,7 +51,7 @@ impl Judge {
         }
     }
 
-    fn default(&mut self, node: &Node, meta: Option<&Path<'_>>, path: &Path<'_>) {
+    fn default(&mut self, node: &Node, root: bool, meta: Option<&Path<'_>>, path: &Path<'_>) {
         let Some(default) = &node.default else { return };
         let place = path.field("default");
         let mut invalid = |why: String| self.errors.push(FieldError::invalid(place.to_string(), default.clone(), why));
@@ -67,6 +67,9 @@ impl Judge {
                 invalid("must not have unknown fields".into());
             }
             let before = self.errors.len();
+            if let Some(resource) = default.as_object().filter(|_| root) {
+                embedded::resource(resource, &place, &mut self.errors);
+            }
             embedded::value(default, node, &place, &mut self.errors);
             if self.errors.len() > before {
                 return;

@@ -10,20 +10,24 @@ use super::path::Path;
 const MAX_TOLD: usize = 100;
 
 pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Vec<String> {
-    let mut pruner = Pruner { told: Vec::new(), coerce: true };
+    let mut pruner = Pruner { told: Vec::new(), metadata: Vec::new(), coerce: true };
     pruner.object(object, Some(root), true, root.preserve_unknown, &Path::Root);
     pruner.told.sort_unstable();
+    pruner.metadata.sort_unstable();
+    pruner.told.append(&mut pruner.metadata);
     pruner.told
 }
 
 /// Prunes a value inside an object, and perhaps the metadata of resources in it.
 pub(super) fn value(node: &Node, value: &mut Value, coerce: bool) {
     let here = Path::Root.field("");
-    Pruner { told: Vec::new(), coerce }.value(value, Some(node), false, &here);
+    Pruner { told: Vec::new(), metadata: Vec::new(), coerce }.value(value, Some(node), false, &here);
 }
 
 struct Pruner {
     told: Vec<String>,
+    /// What metadata of resources within lost: told last.
+    metadata: Vec<String>,
     coerce: bool,
 }
 
@@ -55,7 +59,7 @@ impl Pruner {
         path: &Path<'_>,
     ) {
         if resource && self.coerce && !path.is_root() {
-            embedded::coerce(map, path, &mut self.told);
+            embedded::coerce(map, path, &mut self.metadata);
         }
         let mut at = 0;
         map.retain(|name, value| {

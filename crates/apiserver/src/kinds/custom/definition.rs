@@ -79,10 +79,8 @@ impl Definition {
         let versions = list(spec, "versions");
         let shapes: Vec<_> = versions.iter().map(|v| Shape::new(spec, v, stored, revision, previous)).collect();
         let storage = versions.iter().position(|v| flag(v, "storage"))?;
-        let make = |at: usize| {
-            let shapes = (shapes[at].clone(), shapes[storage].clone());
-            kind(spec, &versions[at], &names, shapes, (terminating, &retired, &digest))
-        };
+        let make =
+            |at: usize| kind(spec, &versions[at], &names, (&shapes, at, storage), (terminating, &retired, &digest));
         let as_before =
             previous.filter(|p| p.digest == digest && p.terminating == terminating && p.accepted == accepted);
         let (kinds, stored) = match as_before {
@@ -177,10 +175,11 @@ fn kind(
     spec: &Value,
     version: &Value,
     names: &Names,
-    (shape, stored_shape): (Arc<Shape>, Arc<Shape>),
+    (shapes, own, storage): (&[Arc<Shape>], usize, usize),
     (terminating, retired, digest): (bool, &CancellationToken, &str),
 ) -> Kind {
     let group = text(spec, "group");
+    let (shape, stored_shape) = (shapes[own].clone(), shapes[storage].clone());
     // Before names are granted nothing is served; the collection is where objects will be.
     let plural = spec.get("names").map(|n| text(n, "plural")).unwrap_or_default();
     let mut subresources = Vec::new();
@@ -207,6 +206,7 @@ fn kind(
         stored_api_version: meta::api_version(group, &stored_shape.version),
         shape,
         stored_shape,
+        shapes: shapes.to_vec(),
         columns: columns(version),
         selectable: selectable(version).collect(),
         selectable_anywhere,

@@ -2,6 +2,7 @@
 
 use super::{Definition, digest, flag, list, text};
 use bytes::Bytes;
+use meta::Object;
 use schema::structural::Schema;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -36,6 +37,12 @@ impl Shape {
         }
         let definition = stored.clone();
         Arc::new(Self { version: name.into(), definition, schema: OnceLock::new(), digest, since: revision })
+    }
+
+    /// Drops what the schema does not know and fills in its defaults.
+    pub fn bring_into_form(&self, object: &mut Object) {
+        self.schema().prune(&mut object.0);
+        self.schema().default(&mut object.0);
     }
 
     /// Compiled when first asked for: of a thousand definitions most are never used.

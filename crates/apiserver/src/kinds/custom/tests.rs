@@ -49,7 +49,11 @@ fn a_version_shows_and_keeps_what_both_it_and_the_stored_one_know() {
     let mut object = widget("example.com/v2", json!({"weight": 2}));
     assert!(v2.converts() && !v1.converts());
     v2.to_stored(&mut object);
-    assert_eq!((object.api_version(), &object.0["spec"]), ("example.com/v1", &json!({})));
+    assert_eq!(
+        (object.api_version(), &object.0["spec"]),
+        ("example.com/v1", &json!({"size": 1})),
+        "with the stored version's defaults"
+    );
 }
 
 #[test]
