@@ -73,8 +73,12 @@ export function page<Row>(rows: Row[], query: URLSearchParams, stale: string[]):
   const pageSize = Number(query.get("pageSize") ?? 50);
   const number = Number(query.get("page") ?? 1);
   const items = found.slice((number - 1) * pageSize, number * pageSize);
+  const by = query.get("countBy");
+  const counts: Record<string, number> = {};
+  if (by) for (const row of found) counts[at(row, by)] = (counts[at(row, by)] ?? 0) + 1;
   return {
     items,
+    ...(by && { counts }),
     count: found.length,
     page: number,
     pageSize,
@@ -138,6 +142,13 @@ export class Fake {
     }
     if (path.startsWith("/apis/zcloud.cn/v1/clusters")) return this.zcloud(asked);
     if (path.startsWith("/api/cluster/")) return this.cluster(asked);
+    if (path === "/apiext/v1")
+      return ok({
+        count: this.fleet.kinds.length,
+        items: this.fleet.kinds.map((kind) => ({ ...kind, actions: kind.kind === "At" ? ["pause", "retry"] : [] })),
+      });
+    if (path.startsWith("/apiext/v1/"))
+      return this.cluster({ ...asked, path: `/api/cluster/meta/resources${path.slice("/apiext/v1".length)}` });
     return refuse(404, "NotFound", `no such path: ${path}`);
   }
 
@@ -167,6 +178,7 @@ export class Fake {
     const [, , , , name, word] = path.split("/");
     const found = this.fleet.controllers.find((one) => one.name === name);
     if (!found) return refuse(404, "NotFound", `there is no reconciler ${name}`);
+    if (word === "requeue") return ok({ count: found.queue.delayed });
     found.enabled = word === "enable";
     found.synced = found.enabled;
     return { status: 204 };
@@ -312,6 +324,12 @@ export class Fake {
     }
     const key = [name, own, plural, namespace ?? "", object].join("/");
     const found = this.fleet.objects.get(key);
+    if (!found && method === "PUT") {
+      const made = JSON.parse(body) as KubeObject;
+      if (query.get("dryRun") !== "true")
+        this.fleet.objects.set(key, { cluster: name, group: own, plural, object: made });
+      return ok(made);
+    }
     if (!found) return refuse(404, "NotFound", `${plural} "${object}" not found`);
     if (action) return ok(flat(name, found.object));
     if (method === "DELETE") {

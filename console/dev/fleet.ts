@@ -285,6 +285,10 @@ const controllers = (): Controller[] => [
     synced: true,
     concurrency: 4,
     queue: { ready: 0, delayed: 2, running: 1 },
+    errors: 7,
+    retries: 5,
+    failing: 1,
+    lastError: { key: "shop/nightly", message: "the API answered 503: away", at: ago(40) },
     graph: {
       phases: [{ name: "PENDING" }, { name: "RUNNING" }, { name: "DONE", terminal: true }],
       edges: [
@@ -302,6 +306,9 @@ const controllers = (): Controller[] => [
     synced: false,
     concurrency: 1,
     queue: { ready: 0, delayed: 0, running: 0 },
+    errors: 0,
+    retries: 0,
+    failing: 0,
     graph: {
       phases: [
         { name: "Preflight" },

@@ -1,8 +1,8 @@
-// One `muster up --demo` for all tests, unless MUSTER_URL names a server that runs already.
+// One `muster up --demo` for all tests, unless MUSTER_URL names a server that runs already, or only the big list is measured.
 import { Server } from "./server";
 
 export default async function demo(): Promise<(() => Promise<void>) | undefined> {
-  if (process.env.MUSTER_URL) return undefined;
+  if (process.env.MUSTER_URL || process.env.MUSTER_BIG === "only") return undefined;
   const server = await Server.start("--demo");
   process.env.MUSTER_URL = server.url;
   return () => server.stop();

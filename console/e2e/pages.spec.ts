@@ -53,6 +53,7 @@ test("every page is accessible in every dress", async ({ page }) => {
     { name: "app", path: `/apps/${deployment?.name}` },
     { name: "events", path: "/events" },
     { name: "explore", path: "/explore" },
+    { name: "create", path: "/explore/new" },
     { name: "explore-meta", path: "/explore?scope=meta" },
     { name: "explore-list", path: "/explore/apps/v1/deployments" },
     {

@@ -86,6 +86,28 @@ export async function proof(request: APIRequestContext): Promise<Record<string, 
   return { "x-muster-csrf": ((await answer.json()) as { csrf: string }).csrf };
 }
 
+/** Writes an object to a cluster, as somebody else would. */
+export async function apply(request: APIRequestContext, path: string, data: object): Promise<void> {
+  const answer = await request.put(path, { data, headers: await proof(request) });
+  expect(answer.status(), await answer.text()).toBe(200);
+}
+
+/** The first administrator of a new server. */
+export async function begin(page: Page, setupLink: string, password: string): Promise<void> {
+  await page.goto(setupLink);
+  await page.getByLabel("New password").fill(password);
+  await page.getByLabel("The same again").fill(password);
+  await page.getByRole("button", { name: "Create administrator" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Fleet overview");
+}
+
+/** Puts a text into the editor, in place of what is there. */
+export async function write(page: Page, label: RegExp | string, text: string): Promise<void> {
+  await page.getByRole("textbox", { name: label }).click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(text);
+}
+
 export const theDock = (page: Page) => page.getByRole("region", { name: "Dock: logs and terminals" });
 
 /** Rows of the list on the page; each is there once. */

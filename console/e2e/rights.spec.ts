@@ -1,16 +1,11 @@
 // A person whose rights are taken away while they work: what is open ends, and says why.
 import { pbkdf2Sync, randomBytes } from "node:crypto";
 import type { APIRequestContext } from "@playwright/test";
-import { accessible, expect, login, proof, settle, somePods, test, theDock } from "./person";
+import { accessible, apply, expect, login, proof, settle, somePods, test, theDock } from "./person";
 
 const PASSWORD = "correct horse battery";
 const RBAC = "/api/cluster/meta/resources/rbac.authorization.k8s.io/v1";
 const base64 = (text: string) => Buffer.from(text).toString("base64");
-
-async function apply(request: APIRequestContext, path: string, data: object): Promise<void> {
-  const answer = await request.put(path, { data, headers: await proof(request) });
-  expect(answer.status(), await answer.text()).toBe(200);
-}
 
 /** Somebody who may look at pods, read their logs and open terminals in them, until the binding is gone. */
 async function hire(request: APIRequestContext, name: string): Promise<void> {

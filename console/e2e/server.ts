@@ -1,7 +1,7 @@
 // Musters of the tests' own: each a process, a folder and ports that nobody else has. MUSTER_BIN names another binary.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { appendFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { createConnection, createServer, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -52,6 +52,11 @@ class Program {
       child.once("error", (error) => why(`cannot start (${error.message})`));
       child.once("exit", (code) => why(`ended with ${code}`));
     });
+  }
+
+  /** Stops it in the middle of whatever it does, or lets it go on. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.child?.kill(signal);
   }
 
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
@@ -138,8 +143,54 @@ export class Simulated {
     return lines.flatMap(([name, , kubeconfig]) => (name && kubeconfig ? [{ name, kubeconfig }] : []));
   }
 
+  /** They answer nobody any more, as machines that lost their power or their network. */
+  freeze = () => this.program?.signal("SIGSTOP");
+  thaw = () => this.program?.signal("SIGCONT");
+
   async stop(): Promise<void> {
+    this.thaw();
     await this.program?.end("SIGTERM");
     rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** A wire to a server that can be cut: what a browser's network does. */
+export class Wire {
+  url = "";
+  private readonly sockets = new Set<Socket>();
+  private listener: Listener | null = null;
+
+  static async to(server: Server): Promise<Wire> {
+    const wire = new Wire();
+    const target = Number(new URL(server.url).port);
+    wire.listener = createServer((near) => {
+      const far = createConnection(target, "127.0.0.1");
+      for (const [one, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        wire.sockets.add(one);
+        one.on("error", () => other.destroy());
+        one.on("close", () => {
+          wire.sockets.delete(one);
+          other.destroy();
+        });
+      }
+      near.pipe(far).pipe(near);
+    });
+    await new Promise<void>((done) => wire.listener?.listen(0, "127.0.0.1", done));
+    const address = wire.listener.address();
+    if (address === null || typeof address === "string") throw new Error("no port");
+    wire.url = `http://127.0.0.1:${address.port}`;
+    return wire;
+  }
+
+  cut(): void {
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    this.cut();
+    await new Promise((done) => this.listener?.close(done));
   }
 }

@@ -200,3 +200,66 @@ describe("the frame", () => {
     );
   });
 });
+
+describe("a reconciler", () => {
+  it("shows its failures, counts its objects on the server, and has one or all looked at again", async () => {
+    // KC-10
+    const user = userEvent.setup();
+    const { asked } = open("/reconcilers/at");
+    expect(await screen.findByText("the API answered 503: away", { exact: false })).toBeTruthy();
+    const table = await screen.findByRole("table", { name: "At" });
+    const lists = asked.filter(({ url }) => url.startsWith("/apiext/v1/demo.wukong.com/v1/ats?"));
+    expect(lists.some(({ url }) => url.includes("countBy=phase") && url.includes("pageSize=0"))).toBe(true);
+    const [row] = within(table).getAllByRole("row").slice(1);
+    await user.click(within(row as HTMLElement).getByRole("button", { name: /^Actions for / }));
+    await user.click(screen.getByRole("menuitem", { name: /Look again/ }));
+    const sent = (path: string) => asked.some(({ method, url }) => method === "POST" && url === path);
+    const key = encodeURIComponent((row as HTMLElement).getAttribute("data-row") ?? "");
+    await waitFor(() => expect(sent(`/wapi/v1/controllers/at/requeue?key=${key}`)).toBe(true));
+    await user.click(screen.getByRole("button", { name: "Look at all again" }));
+    await waitFor(() => expect(sent("/wapi/v1/controllers/at/requeue")).toBe(true));
+  });
+});
+
+describe("any kind", () => {
+  it("deletes several objects with one confirmation, and keeps those that could not be", async () => {
+    const user = userEvent.setup();
+    const { fake, asked } = open("/explore/apps/v1/deployments?scope=beijing");
+    const table = await screen.findByRole("table");
+    const boxes = within(table).getAllByRole("checkbox");
+    await user.click(boxes[0] as HTMLElement);
+    await user.click(boxes[1] as HTMLElement);
+    await user.click(await screen.findByRole("button", { name: "Delete 2" }));
+    const answer = fake.answer.bind(fake);
+    let refused = "";
+    fake.answer = (it) => {
+      if (it.method !== "DELETE" || refused) return answer(it);
+      refused = it.path;
+      return { status: 403, body: { code: 403, reason: "Forbidden", message: "not this one", details: {} } };
+    };
+    const dialog = within(screen.getByRole("dialog"));
+    expect(dialog.getByRole("button", { name: "Delete" }).hasAttribute("disabled")).toBe(true);
+    await user.type(dialog.getByLabelText("Type 2 to confirm"), "2");
+    await user.click(dialog.getByRole("button", { name: "Delete" }));
+    expect(await screen.findByText("1 of Deployment deleted")).toBeTruthy();
+    expect(await screen.findByText("not this one")).toBeTruthy();
+    expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2);
+    expect(await screen.findByRole("button", { name: "Delete 1" })).toBeTruthy();
+  });
+
+  it("says that an object of a cluster that cannot be asked is old, and does not let it be edited", async () => {
+    const { fake } = open("/settings");
+    const answer = fake.answer.bind(fake);
+    const since = new Date(Date.now() - 600_000).toISOString();
+    fake.answer = (it) => {
+      const said = answer(it);
+      const one = /deployments\/web$/.test(it.path) && it.query.get("raw") !== "true" && said.status === 200;
+      return one ? { ...said, body: { ...(said.body as object), stale: [{ cluster: "guangzhou", since }] } } : said;
+    };
+    const { navigate } = await import("./router/router");
+    navigate("/explore/apps/v1/deployments/guangzhou/shop/web/yaml");
+    expect(await screen.findByText(/guangzhou cannot be reached/)).toBeTruthy();
+    const edit = await screen.findByRole("button", { name: "Edit" });
+    expect(edit.hasAttribute("disabled")).toBe(true);
+  });
+});

@@ -36,6 +36,7 @@ const routes: [string, PageOf | React.LazyExoticComponent<PageOf>][] = [
   ["/logs", page(() => import("./pages/logs/logs"))],
   ["/events", page(() => import("./pages/events/events"))],
   ["/explore", page(() => import("./pages/explore/kinds"))],
+  ["/explore/new", page(() => import("./pages/explore/create"))],
   ["/explore/:group/:version/:plural", page(() => import("./pages/explore/list"))],
   ["/explore/:group/:version/:plural/:cluster/:namespace/:name/:tab?", page(() => import("./pages/explore/detail"))],
   ["/apps/:app", page(() => import("./pages/apps/app"))],

@@ -105,6 +105,42 @@ describe("the live line", () => {
     expect(sockets.length).toBeGreaterThan(1);
   });
 
+  it("notices at once after an hour of sleep that the line is dead, and looks at everything again", async () => {
+    // F-20
+    const wake = new EventTarget();
+    let [now, slept] = [0, [] as Socket[]];
+    line = new Live({
+      open: async () => {
+        const socket = new Socket();
+        slept.push(socket);
+        return socket as unknown as WebSocket;
+      },
+      now: () => now,
+      wakes: () => [[wake, "resume"]],
+    });
+    line.start();
+    await flush();
+    slept[0]?.open();
+    const heard: string[] = [];
+    line.subscribe("/a", (event) => heard.push(event));
+    wake.dispatchEvent(new Event("resume"));
+    expect(slept, "a line that is well is left alone").toHaveLength(1);
+    // While the tab slept no timer ran: only the clock went on.
+    now += 3_600_000;
+    wake.dispatchEvent(new Event("resume"));
+    expect(line.liveness.get().state).toBe("stale");
+    await vi.advanceTimersByTimeAsync(500);
+    expect(slept).toHaveLength(2);
+    slept[1]?.open();
+    expect(line.liveness.get()).toEqual({ state: "live" });
+    expect(heard).toEqual(["changed"]);
+    line.stop();
+    now += 3_600_000;
+    wake.dispatchEvent(new Event("resume"));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(slept).toHaveLength(2);
+  });
+
   const listener = (heard: string[]): LogListener => ({
     open: () => heard.push("open"),
     text: (bytes) => heard.push(new TextDecoder().decode(bytes)),

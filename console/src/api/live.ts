@@ -41,6 +41,10 @@ interface Subscription {
 export interface Wires {
   open(): Promise<WebSocket>;
   now(): number;
+  /** What says that the tab, or the machine, was asleep or off the net and is back. */
+  wakes?(): readonly (readonly [EventTarget, string])[];
+  /** Whether nobody looks: then there is time. */
+  isHidden?(): boolean;
 }
 
 const browser: Wires = {
@@ -51,6 +55,13 @@ const browser: Wires = {
     return socket;
   },
   now: () => Date.now(),
+  wakes: () => [
+    [window, "online"],
+    [window, "pageshow"],
+    [document, "visibilitychange"],
+    [document, "resume"],
+  ],
+  isHidden: () => document.visibilityState === "hidden",
 };
 
 /** The server pings every 15 s; silence for longer than this means that the line is dead. */
@@ -81,6 +92,7 @@ export class Live {
     this.wanted = true;
     this.era += 1;
     this.watchdog = setInterval(() => this.checkSilence(), 5_000);
+    for (const [target, event] of this.wires.wakes?.() ?? []) target.addEventListener(event, this.woken);
     void this.connect();
   }
 
@@ -89,6 +101,7 @@ export class Live {
     this.era += 1;
     clearTimeout(this.timer);
     clearInterval(this.watchdog);
+    for (const [target, event] of this.wires.wakes?.() ?? []) target.removeEventListener(event, this.woken);
     this.socket?.close();
     this.socket = null;
     this.cutLogs();
@@ -218,6 +231,16 @@ export class Live {
     this.timer = setTimeout(() => void this.connect(), this.pause * (0.75 + Math.random() / 2));
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE_MS);
   }
+
+  /** Back from a sleep: a line that died meanwhile is noticed now, and one that is waited for is tried now. */
+  private readonly woken = (): void => {
+    if (!this.wanted || this.wires.isHidden?.()) return;
+    this.checkSilence();
+    if (this.socket || this.liveness.get().state !== "stale") return;
+    this.pause = FIRST_PAUSE_MS;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.connect(), Math.random() * FIRST_PAUSE_MS);
+  };
 
   private checkSilence(): void {
     const quiet = this.wires.now() - this.lastHeard;

@@ -47,6 +47,14 @@ export function resources(scope: string, kind: KindRef, namespace?: string): str
 
 export const object = (ref: ObjectRef) => `${resources(ref.cluster, ref, ref.namespace)}/${part(ref.name)}`;
 
+/** The meta API as plain REST: lists and actions that need no member. */
+export const APIEXT = "/apiext/v1";
+export function ext(kind: KindRef, namespace?: string, name?: string): string {
+  const where = namespace ? `/namespaces/${part(namespace)}` : "";
+  const one = name ? `/${part(name)}` : "";
+  return `${APIEXT}/${part(kind.group || "core")}/${part(kind.version)}${where}/${part(kind.plural)}${one}`;
+}
+
 const pod = (ref: PodRef) => `${cluster(ref.cluster)}/namespace/${part(ref.namespace)}/pods/${part(ref.name)}`;
 export const podEvents = (ref: PodRef) => `${pod(ref)}/event`;
 export const podLogs = (ref: PodRef, parameters: Parameters) => withQuery(`${pod(ref)}/logs`, parameters);

@@ -32,10 +32,11 @@ export interface Unanswered {
   message: string;
 }
 
-export interface Stale {
+// A type and not an interface: it stands in rows, whose fields are JSON.
+export type Stale = {
   cluster: string;
   since: string;
-}
+};
 
 export interface List<Row> {
   items: Row[];
@@ -44,6 +45,8 @@ export interface List<Row> {
   pageSize: number;
   unanswered?: Unanswered[];
   stale?: Stale[];
+  /** How many rows of all pages have which value, where that was asked for (`countBy`). */
+  counts?: Record<string, number>;
 }
 
 export type ClusterState = "Running" | "Connecting" | "Unreachable";
@@ -126,6 +129,11 @@ export interface Kind {
   shortNames?: string[];
 }
 
+/** A kind as APIExt knows it: with what can be done to its objects. */
+export interface ExtKind extends Kind {
+  actions: string[];
+}
+
 /** A flat row of any kind: metadata lifted to the top. */
 export interface FlatRow {
   cluster: string;
@@ -142,6 +150,8 @@ export interface FlatRow {
   finalizers?: string[];
   phase?: string;
   phaseMessage?: string;
+  /** Since when the object is not known to be so, as its cluster cannot be asked. */
+  stale?: Stale[];
   spec?: Json;
   status?: Json;
   [field: string]: Json | undefined;
@@ -183,6 +193,12 @@ export interface Controller {
   synced: boolean;
   concurrency: number;
   queue: { ready: number; delayed: number; running: number };
+  /** Reconciles that failed, and objects that were put back after a failure, since the hub began. */
+  errors: number;
+  retries: number;
+  /** Objects whose last reconcile failed. */
+  failing: number;
+  lastError?: { key: string; message: string; at: string };
   graph?: PhaseGraph;
 }
 

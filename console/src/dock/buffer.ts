@@ -1,4 +1,5 @@
 // Log lines of several pods in one bounded buffer, in the order of time as far as it is known. Pure but for the listeners.
+import { ansi, type Run } from "./ansi";
 
 export interface Line {
   /** Grows by one for every line ever added; never used again. */
@@ -9,6 +10,8 @@ export interface Line {
   /** Comparable: seconds and nanoseconds as padded text. */
   order: string;
   text: string;
+  /** Where it is coloured; most lines are not. */
+  runs?: Run[];
 }
 
 export const MOST_LINES = 200_000;
@@ -17,7 +20,7 @@ export const LONGEST_LINE = 16_384;
 
 const STAMP = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d) ?/;
 
-/** Takes the timestamp off a line. */
+/** Takes the timestamp off a line; what follows it is still as it was written. */
 export function split(raw: string): { time: string; order: string; text: string } {
   const found = STAMP.exec(raw);
   if (!found) return { time: "", order: "", text: raw.slice(0, LONGEST_LINE) };
@@ -66,7 +69,9 @@ export class LogBuffer {
     let last = this.lines[this.lines.length - 1]?.order ?? "";
     const from = this.lines.length;
     for (const one of raw) {
-      const line: Line = { n: this.next, source, ...split(one) };
+      const { text: written, ...when } = split(one);
+      const { text, runs } = ansi(written);
+      const line: Line = { n: this.next, source, ...when, text, ...(runs.length > 0 && { runs }) };
       // A line without a time belongs to the line before it (a stack trace, say).
       if (!line.order) line.order = this.lastOrder(source, last);
       this.next += 1;

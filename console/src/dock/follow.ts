@@ -36,11 +36,14 @@ const AGAIN_MS = 2_000;
 
 const pause = (ms: number, signal: AbortSignal) =>
   new Promise<void>((done) => {
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      // A log may be asked for again for days: nothing is left behind at the signal.
+      signal.removeEventListener("abort", end);
       done();
-    });
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
   });
 
 /** How far a log was read: where to go on after a cut. */

@@ -28,6 +28,7 @@ import { IconButton } from "../ui/basics";
 import { Menu } from "../ui/menu";
 import { explain } from "../ui/problem";
 import { toast } from "../ui/toast";
+import { dressed } from "./ansi";
 import { highlight, type Line, LogBuffer, matcher, select } from "./buffer";
 import { FilesDialog } from "./files";
 import { read, type Source, type SourceState, type Wish } from "./follow";
@@ -400,9 +401,18 @@ function LineList({ lines, sources, test, multi, stamps, wrap, stick, shown }: L
                 {multi && <span className={`log-source source-${line.source % 8}`}>{label(sources[line.source])}</span>}
                 {stamps && line.time && <time>{line.time}</time>}
                 <span>
-                  {highlight(line.text, test).map((piece, n) =>
-                    // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one immutable line
-                    piece.hit ? <mark key={n}>{piece.text}</mark> : piece.text,
+                  {dressed(highlight(line.text, test), line.runs ?? []).map((piece, n) =>
+                    piece.hit ? (
+                      // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one immutable line
+                      <mark key={n}>{piece.text}</mark>
+                    ) : piece.look ? (
+                      // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one immutable line
+                      <span key={n} className={piece.look}>
+                        {piece.text}
+                      </span>
+                    ) : (
+                      piece.text
+                    ),
                   )}
                 </span>
               </div>

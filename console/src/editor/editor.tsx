@@ -9,7 +9,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
-import { parseDocument, stringify } from "yaml";
+import { parseAllDocuments, parseDocument, stringify } from "yaml";
 import type { Json } from "../api/types";
 import { text } from "../i18n";
 
@@ -28,9 +28,29 @@ export function parse(written: string): { value: Json; wrong: "" } | { value: nu
   }
 }
 
+/** All documents of a text, without the empty ones; or what is wrong with it. */
+export function parseAll(written: string): { values: Json[]; wrong: "" } | { values: null; wrong: string } {
+  const documents = parseAllDocuments(written, { prettyErrors: true });
+  if (!Array.isArray(documents)) return { values: [], wrong: "" };
+  const values: Json[] = [];
+  for (const document of documents) {
+    const error = document.errors[0];
+    if (error) return { values: null, wrong: error.message };
+    try {
+      const value = document.toJS({ maxAliasCount: 100 }) as Json;
+      if (value !== null && value !== undefined) values.push(value);
+    } catch (problem) {
+      return { values: null, wrong: String(problem) };
+    }
+  }
+  return { values, wrong: "" };
+}
+
 const check = linter((view): Diagnostic[] => {
   const written = view.state.doc.toString();
-  return parseDocument(written).errors.map((error) => ({
+  // Several documents in one text are no mistake while something new is written.
+  const found = parseAllDocuments(written);
+  return (Array.isArray(found) ? found.flatMap((document) => document.errors) : []).map((error) => ({
     from: Math.min(error.pos[0], written.length),
     to: Math.min(Math.max(error.pos[1], error.pos[0] + 1), written.length),
     severity: "error",

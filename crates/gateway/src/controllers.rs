@@ -13,4 +13,7 @@ pub trait Controllers: Send + Sync + 'static {
 
     /// Starts or stops one. A name that nobody has is a [`Problem::not_found`].
     fn switch<'a>(&'a self, name: &'a str, on: bool) -> BoxFuture<'a, Result<(), Problem>>;
+
+    /// Has one object (`NAMESPACE/NAME`, or `NAME` of a kind without namespaces), or all of them, looked at again. Says how many.
+    fn requeue<'a>(&'a self, name: &'a str, key: Option<&'a str>) -> BoxFuture<'a, Result<usize, Problem>>;
 }

@@ -44,6 +44,14 @@ impl Hub {
         Ok(nothing())
     }
 
+    async fn requeue(&self, caller: Caller, name: &str, query: &str) -> Answered {
+        let key = asked_key(query)?;
+        let right = format!("{RIGHT}/{name}/requeue");
+        self.gatekeeper.clone().authorize::<Post>(caller, Target::Document(right.into())).await?;
+        let count = self.controllers()?.requeue(name, key.as_deref()).await?;
+        Ok(json(200, &json!({"count": count})))
+    }
+
     async fn notices(self: Arc<Self>, caller: Caller) -> Result<Notices, Problem> {
         self.gatekeeper.clone().authorize::<Discover>(caller, Target::Document(RIGHT.into())).await?;
         let before: Option<Vec<Value>> = None;
@@ -74,11 +82,14 @@ impl Room for Hub {
                 (&Method::POST, [name, word @ ("enable" | "disable")]) if is_name(name) => {
                     self.switch(visit.caller, name, word).await
                 }
-                (_, [] | [_, "enable" | "disable"]) => {
+                (&Method::POST, [name, "requeue"]) if is_name(name) => {
+                    self.requeue(visit.caller, name, &visit.query).await
+                }
+                (_, [] | [_, "enable" | "disable" | "requeue"]) => {
                     let allow = if rest.is_empty() { "GET" } else { "POST" };
                     Err(Problem::new(405, "MethodNotAllowed", format!("this path takes {allow}")).with("allow", allow))
                 }
-                _ => Err(Problem::not_found(format!("use GET {PATH}, or POST {PATH}/NAME/enable or disable"))),
+                _ => Err(Problem::not_found(format!("use GET {PATH}, or POST {PATH}/NAME/enable, disable or requeue"))),
             }
         })
     }
@@ -98,10 +109,45 @@ impl Room for Hub {
     }
 }
 
+/// Which object is to be looked at: `key=NAMESPACE/NAME`, or all of them without one.
+fn asked_key(query: &str) -> Result<Option<String>, Problem> {
+    let mut key = None;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let known = name == "key" && key.is_none();
+        // An empty key means that somebody lost a name: that must not be all of them.
+        if !known || value.is_empty() || value.len() > 512 || value.split('/').any(|part| !is_name(part)) {
+            let why = "the only parameter is key, once: NAMESPACE/NAME, or NAME of a kind without namespaces";
+            return Err(Problem::bad_request(why).with("parameter", "key"));
+        }
+        key = Some(value.into_owned());
+    }
+    if key.as_ref().is_some_and(|key| key.matches('/').count() > 1) {
+        return Err(Problem::bad_request("key is NAMESPACE/NAME").with("parameter", "key"));
+    }
+    Ok(key)
+}
+
 /// Names go into a right that is asked for: nothing but what names are made of.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 253
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
         && !matches!(name, "." | "..")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_object_and_its_absence_means_all() {
+        // KC-10
+        assert_eq!(asked_key("").unwrap(), None);
+        assert_eq!(asked_key("key=default%2Fa").unwrap().as_deref(), Some("default/a"));
+        assert_eq!(asked_key("key=node-1").unwrap().as_deref(), Some("node-1"));
+        for wrong in ["key=", "key=a&key=b", "all=true", "key=a/b/c", "key=/b", "key=a/", "key=..%2Fb", "key=a%0Ab"] {
+            assert_eq!(asked_key(wrong).unwrap_err().code, 400, "{wrong}");
+        }
+    }
 }

@@ -4,10 +4,11 @@ use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     panic,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use jiff::Timestamp;
 use tokio::{
     task::{Id, JoinError, JoinSet},
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -19,6 +20,7 @@ use crate::{
     Context, Failure, Key, Next, Priority,
     controller::{Tuning, Work},
     fence::Fenced,
+    handle::LastError,
     metrics::ControllerMetrics,
     queue::{Ended, Queue},
 };
@@ -210,14 +212,31 @@ fn panic_words(error: JoinError) -> String {
     words.unwrap_or_else(|| "without words".to_owned())
 }
 
+/// Of a long message only the beginning is shown to who asks; the log has all of it.
+const MOST_SHOWN: usize = 1_000;
+
+/// What fails now, for who asks from outside.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Failing {
+    pub count: usize,
+    /// What was heard last, until that object is well again.
+    pub last: Option<LastError>,
+}
+
 /// Says once what is wrong with an object, and once that it is not any more; at every try only for those who ask.
 #[derive(Default)]
 pub(crate) struct FailureLog {
     /// A digest of the last words per failing key; bounded by the number of keys that fail.
     said: HashMap<Key, u64>,
+    shown: Arc<Mutex<Failing>>,
 }
 
 impl FailureLog {
+    /// What fails now; goes on changing.
+    pub(crate) fn shown(&self) -> Arc<Mutex<Failing>> {
+        self.shown.clone()
+    }
+
     fn failed(&mut self, controller: &str, key: &Key, why: &str, then: &str) {
         let mut digest = DefaultHasher::new();
         why.hash(&mut digest);
@@ -227,11 +246,24 @@ impl FailureLog {
         } else {
             tracing::warn!(controller, %key, why, then, "the reconcile failed");
         }
+        let message = why.chars().take(MOST_SHOWN).collect();
+        let last = LastError { key: key.to_string(), message, at: Timestamp::now().to_string() };
+        self.show(|shown| shown.last = Some(last));
+    }
+
+    fn show(&self, change: impl FnOnce(&mut Failing)) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut shown);
+        shown.count = self.said.len();
     }
 
     fn succeeded(&mut self, controller: &str, key: &Key) {
         if self.said.remove(key).is_some() {
             tracing::info!(controller, %key, "the reconcile no longer fails");
+            let mended = key.to_string();
+            self.show(|shown| {
+                shown.last.take_if(|last| last.key == mended);
+            });
         }
     }
 }
@@ -250,5 +282,30 @@ impl Failure {
             error = current.source();
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_failure_is_shown_until_its_object_is_well_again() {
+        // KC-10
+        let mut log = FailureLog::default();
+        let shown = log.shown();
+        let now = || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (one, two) = (Key::new(Some("a"), "one"), Key::new(Some("a"), "two"));
+        assert!(now().count == 0 && now().last.is_none());
+        log.failed("c", &one, "no disk", "trying again");
+        log.failed("c", &two, &"x".repeat(5_000), "trying again");
+        assert_eq!(now().count, 2);
+        assert_eq!(now().last.map(|last| (last.key, last.message.len())), Some(("a/two".to_owned(), MOST_SHOWN)));
+        log.failed("c", &one, "no disk", "trying again");
+        assert_eq!(now().last.map(|last| (last.key, last.message)), Some(("a/one".to_owned(), "no disk".to_owned())));
+        log.succeeded("c", &two);
+        assert_eq!((now().count, now().last.is_some()), (1, true), "that of another object stays");
+        log.succeeded("c", &one);
+        assert!(now().count == 0 && now().last.is_none());
     }
 }

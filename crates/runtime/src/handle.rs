@@ -45,6 +45,26 @@ pub struct ControllerStatus {
     pub concurrency: usize,
     /// What waits and what runs.
     pub queue: QueueStatus,
+    /// Reconciles that failed since this process began; 0 while it does not run.
+    pub errors: u64,
+    /// How often an object was put back after a failure, since this process began.
+    pub retries: u64,
+    /// Objects whose last reconcile failed.
+    pub failing: usize,
+    /// What went wrong last, until that object is well again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<LastError>,
+}
+
+/// A failure, in the words that the log has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastError {
+    /// The object, as NAMESPACE/NAME.
+    pub key: String,
+    /// What went wrong.
+    pub message: String,
+    /// When, as RFC 3339.
+    pub at: String,
 }
 
 /// Why a request could not be met.

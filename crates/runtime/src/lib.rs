@@ -35,7 +35,7 @@ pub use controller::{BoxError, Controller, Tuning};
 pub use election::Election;
 pub use events::Recorder;
 pub use fence::{FENCE_HEADER, Fenced};
-pub use handle::{ControllerStatus, Handle, HandleError};
+pub use handle::{ControllerStatus, Handle, HandleError, LastError};
 pub use informer::{Cache, Filter};
 pub use manager::{Manager, ManagerError, Options, Settings};
 pub use metrics::Metrics;

@@ -1,9 +1,15 @@
 //! Runs the enabled reconcilers of a registry: sets them up, waits for their caches, lets them work while this process leads,
 //! and stops them in good order.
 
-use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::pending,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use kube::Client;
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -15,7 +21,7 @@ use crate::{
     Backoff, Clock, Context, Election, Filter, Key, Metrics, Patterns, Priority, Recorder, Registration, Registry,
     Setup, SystemClock,
     controller::{BoxError, Prepared, Work},
-    dispatch::{Dispatcher, End, FailureLog},
+    dispatch::{Dispatcher, End, Failing, FailureLog},
     election::{Elector, Term, host},
     fence::Fence,
     handle::{Command, ControllerStatus, Handle, HandleError},
@@ -259,6 +265,9 @@ struct Alive {
     work: Arc<dyn Work>,
     caches: Arc<crate::controller::Caches>,
     concurrency: usize,
+    failing: Arc<Mutex<Failing>>,
+    errors: Counter,
+    retries: Counter,
 }
 
 impl Fleet {
@@ -291,12 +300,16 @@ impl Fleet {
         let queue = Queue::new(tuning.backoff, tuning.rate, self.metrics.queue(&name));
         let prepared = controller.prepare(&self.informers, &queue, settings.filter);
         let stop = CancellationToken::new();
+        let log = FailureLog::default();
         self.slots[at].alive = Some(Alive {
             stop: stop.clone(),
             queue: queue.clone(),
             work: prepared.work.clone(),
             caches: prepared.caches.clone(),
             concurrency: tuning.concurrency,
+            failing: log.shown(),
+            errors: self.metrics.controller(&name).errors,
+            retries: self.metrics.queue(&name).retries,
         });
         let ended = CancellationToken::new();
         let before = self.slots[at].ended.replace(ended.clone());
@@ -307,7 +320,7 @@ impl Fleet {
                 work: prepared.work.clone(),
                 tuning,
                 metrics: self.metrics.controller(&name),
-                log: FailureLog::default(),
+                log,
             },
             prepared,
             clients: Clients { client: self.clients.client.clone(), fence: self.clients.fence.clone() },
@@ -399,6 +412,8 @@ impl Slot {
     fn status(&self) -> ControllerStatus {
         let registration = &self.registration;
         let alive = self.alive.as_ref();
+        let failing = alive.map(|alive| alive.failing.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let failing = failing.unwrap_or_default();
         ControllerStatus {
             name: registration.name.to_string(),
             group: registration.group.to_string(),
@@ -408,6 +423,10 @@ impl Slot {
             synced: alive.is_some_and(|alive| alive.caches.are_synced()),
             concurrency: alive.map_or(0, |alive| alive.concurrency),
             queue: alive.map(|alive| alive.queue.status()).unwrap_or_default(),
+            errors: alive.map_or(0, |alive| alive.errors.get()),
+            retries: alive.map_or(0, |alive| alive.retries.get()),
+            failing: failing.count,
+            last_error: failing.last,
         }
     }
 }

@@ -1,5 +1,5 @@
 // One object of any kind. Pods have a page of their own inside this one.
-import { ScrollText, SquareTerminal, Trash2 } from "lucide-react";
+import { CloudOff, ScrollText, SquareTerminal, Trash2 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { post } from "../../api/client";
 import { refresh, useRead } from "../../api/hooks";
@@ -7,7 +7,8 @@ import { groupOf, kinds as kindsPath, type ObjectRef, object, withQuery } from "
 import { asFields, asList, asText } from "../../api/pods";
 import type { EventRow, FlatRow, Kind, List } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
-import { useText } from "../../i18n";
+import { useLanguage, useText } from "../../i18n";
+import { fullTime } from "../../lib/format";
 import type { Params } from "../../router/match";
 import { Link, navigate } from "../../router/router";
 import { Age, Button, Card, Facts, Labels, Page, Phase, Spinner, Status, Tabs } from "../../ui/basics";
@@ -101,12 +102,13 @@ export default function ObjectDetail({ params }: { params: Params }) {
       }
     >
       <Tabs label={t.explore.tabs} tabs={tabs} current={tab} />
+      {row?.stale && <AsLastSeen since={row.stale[0]?.since} cluster={refers.cluster} />}
       {found.error && !row ? (
         <Problem error={found.error} retry={() => void found.refetch()} />
       ) : !row ? (
         <Spinner label={t.common.loading} />
       ) : tab === "yaml" ? (
-        <ObjectYaml refers={refers} />
+        <ObjectYaml refers={refers} old={row.stale !== undefined} />
       ) : tab === "events" ? (
         <ObjectEvents refers={refers} />
       ) : (
@@ -129,6 +131,16 @@ export default function ObjectDetail({ params }: { params: Params }) {
   );
 }
 
+/** The cluster cannot be asked: this is what was known last. */
+function AsLastSeen({ since, cluster }: { since: string | undefined; cluster: string }) {
+  const t = useText();
+  return (
+    <p className="banner warn" role="status">
+      <CloudOff size={15} aria-hidden /> {t.explore.stale(cluster)} <Age of={since} />
+    </p>
+  );
+}
+
 function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; children?: ReactNode }) {
   const t = useText();
   const conditions = asList(asFields(row.status).conditions).map(asFields);
@@ -148,6 +160,10 @@ function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; chi
     [t.explore.annotations, <Labels key="annotations" of={row.annotations} most={8} />],
   ];
   if (row.finalizers?.length) facts.push([t.explore.finalizers, row.finalizers.join(", ")]);
+  const language = useLanguage();
+  const { attempts, nextAttemptAt } = asFields(row.status);
+  if (typeof attempts === "number" && attempts > 0) facts.push([t.reconcilers.attempts, String(attempts)]);
+  if (nextAttemptAt) facts.push([t.reconcilers.nextAttempt, fullTime(asText(nextAttemptAt), language)]);
   if (row.deleting) facts.push([t.explore.deleting, <Age key="deleting" of={row.deleting} />]);
   return (
     <div className="stack">
@@ -156,6 +172,7 @@ function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; chi
       <Card title={t.explore.about}>
         <Facts facts={facts} />
       </Card>
+      <PhaseHistory row={row} />
       {conditions.length > 0 && (
         <Card title={t.explore.conditions} flush>
           <section className="table-box" aria-label={t.explore.conditions}>
@@ -191,6 +208,49 @@ function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; chi
         </Card>
       )}
     </div>
+  );
+}
+
+/** Which phases the object went through, the last one first: what a phase machine keeps in its status. */
+function PhaseHistory({ row }: { row: FlatRow }) {
+  const t = useText();
+  const status = asFields(row.status);
+  const visits = asList(status.history)
+    .map(asFields)
+    .filter((one) => asText(one.phase));
+  if (visits.length === 0) return null;
+  return (
+    <Card title={t.reconcilers.history} flush>
+      <section className="table-box" aria-label={t.reconcilers.history}>
+        <table className="table">
+          <thead>
+            <tr>
+              <th>{t.reconcilers.phase}</th>
+              <th>{t.events.reason}</th>
+              <th>{t.events.message}</th>
+              <th className="end">{t.reconcilers.entered}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {visits.toReversed().map((one, n) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: a phase may be entered twice in a second
+              <tr key={`${asText(one.at)} ${n}`}>
+                <td>
+                  <Phase word={asText(one.phase)} />
+                </td>
+                <td>{asText(one.reason) || "–"}</td>
+                <td className="long" title={asText(one.message)}>
+                  {asText(one.message) || "–"}
+                </td>
+                <td className="end">
+                  <Age of={asText(one.at)} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </Card>
   );
 }
 

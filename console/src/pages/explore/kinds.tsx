@@ -1,12 +1,12 @@
 // Every kind there is, on the members or in the meta API itself.
-import { Search } from "lucide-react";
+import { Plus, Search } from "lucide-react";
 import { useState } from "react";
 import { useRead } from "../../api/hooks";
 import { ALL, groupOf, kinds as kindsPath, META } from "../../api/paths";
 import type { Kind } from "../../api/types";
 import { useText } from "../../i18n";
 import { Link, useScope } from "../../router/router";
-import { Page, Spinner } from "../../ui/basics";
+import { LinkButton, Page, Spinner } from "../../ui/basics";
 import { Empty, Problem } from "../../ui/problem";
 import { kindPlace } from "./place";
 
@@ -35,7 +35,15 @@ export default function Kinds() {
   const found = useRead<Kind[]>(kindsPath(scope), { once: true });
   const groups = grouped(found.data ?? [], wanted);
   return (
-    <Page title={t.nav.explore} subtitle={t.explore.subtitle}>
+    <Page
+      title={t.nav.explore}
+      subtitle={t.explore.subtitle}
+      actions={
+        <LinkButton icon={Plus} to="/explore/new">
+          {t.explore.create}
+        </LinkButton>
+      }
+    >
       <div className="list-tools">
         <div className="search-box">
           <Search size={14} aria-hidden />

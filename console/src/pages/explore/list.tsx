@@ -1,25 +1,46 @@
 // A list of any kind.
-import { FileCode, ScrollText, SquareTerminal, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { FileCode, Plus, ScrollText, SquareTerminal, Trash2 } from "lucide-react";
+import { useEffect, useState } from "react";
 import { useList, useListState, useRead } from "../../api/hooks";
-import { ALL, groupOf, kinds as kindsPath, META, type ObjectRef, resources } from "../../api/paths";
+import { ALL, groupOf, kinds as kindsPath, META, type ObjectRef, resources, withQuery } from "../../api/paths";
 import type { FlatRow, Kind } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
 import { useText } from "../../i18n";
 import type { Params } from "../../router/match";
 import { Link, navigate, useScope } from "../../router/router";
-import { Age, Labels, Page, Phase } from "../../ui/basics";
+import { Age, Button, Labels, LinkButton, Page, Phase } from "../../ui/basics";
 import { Menu, type MenuItem } from "../../ui/menu";
 import { Empty } from "../../ui/problem";
 import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
 import { readiness } from "../clusters/tabs";
-import { DeleteObject } from "./delete";
+import { cellText, type ServerColumn, useServerColumns } from "./columns";
+import { DeleteObject, DeleteSeveral } from "./delete";
 import { NamespacePicker } from "./namespaces";
 import { objectPlace } from "./place";
 
 const FIELDS = "cluster,name,namespace,created,deleting,phase,phaseMessage,labels,owner";
 /** Kinds that have replicas show how many are ready. */
 const COUNTED = new Set(["deployments", "statefulsets", "daemonsets", "replicasets", "jobs"]);
+
+const keyOf = (row: FlatRow) => `${row.cluster}/${row.namespace ?? ""}/${row.name}`;
+
+/** A column that the server named. What stands in it is text, whatever it looks like. */
+function asColumn(said: ServerColumn): Column<FlatRow> {
+  const number = said.type === "integer" || said.type === "number";
+  return {
+    name: `server ${said.name}`,
+    label: said.name,
+    ...(said.sort && { sort: said.sort }),
+    wide: said.wide ? true : "some",
+    end: number,
+    long: said.type === "string",
+    cell: (row) => {
+      const text = cellText(row, said);
+      if (said.type === "date") return <Age of={text} />;
+      return text ? <span title={text}>{text}</span> : <span className="muted">–</span>;
+    },
+  };
+}
 
 export default function KindList({ params }: { params: Params }) {
   const t = useText();
@@ -31,10 +52,20 @@ export default function KindList({ params }: { params: Params }) {
   const title = about?.kind ?? kind.plural;
   const namespaced = about?.namespaced ?? true;
   const counted = COUNTED.has(kind.plural);
+  const [first, setFirst] = useState<string>();
+  const said = useServerColumns(kind, scope, first);
+  const fields = [FIELDS, ...(counted ? ["spec.replicas", "status"] : []), ...said.map((one) => one.field)];
   const list = useList<FlatRow>(resources(scope, kind, namespaced ? state.namespace : undefined), state, {
-    fields: counted ? `${FIELDS},spec.replicas,status` : FIELDS,
+    fields: fields.join(","),
   });
+  // Of several clusters, one that has such objects says what they show.
+  const found = list.data?.items[0]?.cluster;
+  useEffect(() => {
+    if (found) setFirst((now) => now ?? found);
+  }, [found]);
   const [leaving, setLeaving] = useState<ObjectRef | null>(null);
+  const [picked, setPicked] = useState<ReadonlyMap<string, ObjectRef>>(new Map());
+  const [severing, setSevering] = useState(false);
 
   const refOf = (row: FlatRow): ObjectRef => ({
     ...kind,
@@ -85,14 +116,29 @@ export default function KindList({ params }: { params: Params }) {
           },
         ]
       : []),
-    { name: "owner", label: t.explore.owner, sort: "owner", wide: true, cell: (row) => row.owner ?? "–" },
-    {
-      name: "labels",
-      label: t.common.labels,
-      wide: true,
-      long: true,
-      cell: (row) => <Labels of={row.labels} most={3} />,
-    },
+    ...said.map(asColumn),
+    ...(said.length === 0
+      ? [
+          {
+            name: "owner",
+            label: t.explore.owner,
+            sort: "owner",
+            wide: true,
+            cell: (row: FlatRow) => row.owner ?? "–",
+          },
+        ]
+      : []),
+    ...(said.length < 3
+      ? [
+          {
+            name: "labels",
+            label: t.common.labels,
+            wide: true,
+            long: true,
+            cell: (row: FlatRow) => <Labels of={row.labels} most={3} />,
+          },
+        ]
+      : []),
     { name: "created", label: t.common.age, sort: "created", end: true, cell: (row) => <Age of={row.created} /> },
   ];
   const items = (row: FlatRow): MenuItem[] => [
@@ -112,6 +158,27 @@ export default function KindList({ params }: { params: Params }) {
         <>
           <Link to="/explore">{t.nav.explore}</Link> / {params.group}/{kind.version} · {kind.plural}
         </>
+      }
+      actions={
+        picked.size > 0 ? (
+          <>
+            <Button look="danger" icon={Trash2} onClick={() => setSevering(true)}>
+              {t.explore.deleteSeveral(picked.size)}
+            </Button>
+            <Button onClick={() => setPicked(new Map())}>{t.lists.unselect}</Button>
+          </>
+        ) : (
+          <LinkButton
+            icon={Plus}
+            to={withQuery("/explore/new", {
+              api: kind.group ? `${kind.group}/${kind.version}` : kind.version,
+              kind: about?.kind,
+              ns: namespaced ? state.namespace || "default" : undefined,
+            })}
+          >
+            {t.explore.create}
+          </LinkButton>
+        )
       }
     >
       <div className="list-tools">
@@ -136,7 +203,14 @@ export default function KindList({ params }: { params: Params }) {
         error={list.error}
         loading={list.isPlaceholderData}
         retry={() => void list.refetch()}
-        rowKey={(row) => `${row.cluster}/${row.namespace ?? ""}/${row.name}`}
+        rowKey={keyOf}
+        selected={new Set(picked.keys())}
+        onSelect={(row, on) => {
+          const next = new Map(picked);
+          if (on) next.set(keyOf(row), refOf(row));
+          else next.delete(keyOf(row));
+          setPicked(next);
+        }}
         onOpen={(row) => navigate(place(row))}
         keys={{
           d: (row) => navigate(place(row)),
@@ -151,6 +225,17 @@ export default function KindList({ params }: { params: Params }) {
           </NothingFound>
         }
       />
+      {severing && (
+        <DeleteSeveral
+          objects={[...picked.values()]}
+          kind={title}
+          onClose={() => setSevering(false)}
+          onDone={(left) => {
+            setPicked(new Map([...picked].filter(([, one]) => left.includes(one))));
+            if (left.length === 0) setSevering(false);
+          }}
+        />
+      )}
       {leaving && (
         <DeleteObject refers={leaving} kind={title} onClose={() => setLeaving(null)} onDone={() => setLeaving(null)} />
       )}

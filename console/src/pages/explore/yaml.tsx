@@ -19,14 +19,20 @@ const load = () => import("../../editor/editor");
 
 const Body = lazy(async () => {
   const editor = await load();
-  return { default: (props: { refers: ObjectRef }) => <YamlBody {...props} editor={editor} /> };
+  return { default: (props: YamlProps) => <YamlBody {...props} editor={editor} /> };
 });
 
-export function ObjectYaml({ refers }: { refers: ObjectRef }) {
+interface YamlProps {
+  refers: ObjectRef;
+  /** What is shown is what was known last: there is nothing to write to. */
+  old?: boolean;
+}
+
+export function ObjectYaml(props: YamlProps) {
   const t = useText();
   return (
     <Suspense fallback={<Spinner label={t.common.loading} />}>
-      <Body refers={refers} />
+      <Body {...props} />
     </Suspense>
   );
 }
@@ -43,11 +49,9 @@ interface Review {
 
 function YamlBody({
   refers,
+  old = false,
   editor: { write, parse, YamlEditor, Differences },
-}: {
-  refers: ObjectRef;
-  editor: Editor;
-}) {
+}: YamlProps & { editor: Editor }) {
   const t = useText();
   const path = object(refers);
   const found = useRead<KubeObject>(withQuery(path, { raw: true }), { notices: path, keep: false });
@@ -164,7 +168,7 @@ function YamlBody({
           </>
         ) : (
           <>
-            <Button icon={Pencil} disabled={secret && !shown} onClick={begin}>
+            <Button icon={Pencil} disabled={old || (secret && !shown)} onClick={begin}>
               {t.yaml.edit}
             </Button>
             {secret && (

@@ -1,16 +1,21 @@
 // One reconciler: its queue, its phase machine as a graph, and where its objects are in it.
-import { lazy, Suspense } from "react";
-import { useList, useListState, useRead } from "../../api/hooks";
-import { groupOf, kinds as kindsPath, META, type ObjectRef, resources } from "../../api/paths";
-import type { Controllers, FlatRow, Kind } from "../../api/types";
+import { FileCode, RotateCw } from "lucide-react";
+import { lazy, Suspense, useMemo } from "react";
+import { post } from "../../api/client";
+import { refresh, useList, useListState, useRead } from "../../api/hooks";
+import { APIEXT, ext, groupOf, META, type ObjectRef, withQuery } from "../../api/paths";
+import { asFields } from "../../api/pods";
+import type { Controllers, ExtKind, FlatRow, List } from "../../api/types";
 import { useText } from "../../i18n";
 import type { Params } from "../../router/match";
 import { Link, navigate } from "../../router/router";
-import { Age, Card, CommandLine, Facts, LinkButton, Page, Phase, Spinner } from "../../ui/basics";
-import { Empty, Problem } from "../../ui/problem";
+import { Age, Button, Card, CommandLine, Facts, LinkButton, Page, Phase, Spinner } from "../../ui/basics";
+import { Menu, type MenuItem } from "../../ui/menu";
+import { Empty, explain, Problem } from "../../ui/problem";
 import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { toast } from "../../ui/toast";
 import { objectPlace } from "../explore/place";
-import { ControllerStatus, controllersPath, Switch } from "./list";
+import { ControllerStatus, controllersPath, LastError, Switch, useRequeue } from "./list";
 
 const Graph = lazy(() => import("./graph"));
 
@@ -19,20 +24,29 @@ export default function Reconciler({ params }: { params: Params }) {
   const name = params.name ?? "";
   const found = useRead<Controllers>(controllersPath);
   const one = found.data?.items.find((controller) => controller.name === name);
-  const kinds = useRead<Kind[]>(kindsPath(META), { once: true });
+  const requeue = useRequeue();
+  const kinds = useRead<{ items: ExtKind[] }>(APIEXT, { once: true });
   const kind =
     one &&
-    kinds.data?.find(
+    kinds.data?.items.find(
       (known) => groupOf(known.group) === one.group && known.kind === one.kind && known.version === one.version,
     );
   const state = useListState("namespace,name");
   const ref = kind && { group: groupOf(kind.group), version: kind.version, plural: kind.plural };
+  const path = ref ? ext(ref) : "";
   const list = useList<FlatRow>(
-    ref ? resources(META, ref) : "",
+    path,
     state,
-    { fields: "cluster,name,namespace,created,phase,phaseMessage" },
+    { fields: "name,namespace,created,phase,phaseMessage,status.attempts,status.nextAttemptAt" },
     ref !== undefined,
   );
+  // Of all objects, whatever page of them is shown: the server counts.
+  const machine = one?.graph !== undefined;
+  const counted = useRead<List<FlatRow>>(withQuery(path, { pageSize: 0, countBy: "phase" }), {
+    enabled: ref !== undefined && machine,
+    keep: false,
+  });
+  const counts = useMemo(() => new Map(Object.entries(counted.data?.counts ?? {})), [counted.data]);
   if (!one) {
     return (
       <Page title={name}>
@@ -48,9 +62,31 @@ export default function Reconciler({ params }: { params: Params }) {
   }
   const place = (row: FlatRow) =>
     objectPlace({ ...(ref as ObjectRef), cluster: META, namespace: row.namespace, name: row.name });
-  const rows = list.data?.items ?? [];
-  const counts = new Map<string, number>();
-  for (const row of rows) if (row.phase) counts.set(row.phase, (counts.get(row.phase) ?? 0) + 1);
+  const keyOf = (row: FlatRow) => (row.namespace ? `${row.namespace}/${row.name}` : row.name);
+  const act = async (row: FlatRow, action: string) => {
+    try {
+      await post(`${ext(ref as ObjectRef, row.namespace, row.name)}/${encodeURIComponent(action)}`);
+      toast({ tone: "good", title: t.explore.actionDone(action, row.name) });
+      await refresh();
+    } catch (problem) {
+      const said = explain(problem, t);
+      toast({ tone: "bad", title: said.what, detail: said.why });
+    }
+  };
+  const words: Record<string, string> = t.reconcilers.actions;
+  const items = (row: FlatRow): MenuItem[] => [
+    {
+      label: t.reconcilers.requeue,
+      icon: RotateCw,
+      hint: "r",
+      disabled: !one.enabled,
+      act: () => void requeue(one.name, keyOf(row)),
+    },
+    ...(kind?.actions ?? []).flatMap((action) =>
+      words[action] ? [{ label: words[action], act: () => void act(row, action) }] : [],
+    ),
+    { label: "YAML", icon: FileCode, hint: "y", act: () => navigate(`${place(row)}/yaml`) },
+  ];
   const columns: Column<FlatRow>[] = [
     {
       name: "name",
@@ -70,6 +106,18 @@ export default function Reconciler({ params }: { params: Params }) {
       cell: (row) => <Phase word={row.phase} why={row.phaseMessage} />,
     },
     { name: "why", label: t.events.message, long: true, cell: (row) => row.phaseMessage ?? "–" },
+    ...(machine
+      ? [
+          {
+            name: "attempts",
+            label: t.reconcilers.attempts,
+            sort: "status.attempts",
+            end: true,
+            wide: true,
+            cell: (row: FlatRow) => <span className="number">{String(asFields(row.status).attempts ?? 0)}</span>,
+          },
+        ]
+      : []),
     { name: "created", label: t.common.age, sort: "created", end: true, cell: (row) => <Age of={row.created} /> },
   ];
   return (
@@ -86,7 +134,14 @@ export default function Reconciler({ params }: { params: Params }) {
           {one.version} {one.kind}
         </>
       }
-      actions={<Switch controller={one} />}
+      actions={
+        <>
+          <Button icon={RotateCw} disabled={!one.enabled} onClick={() => void requeue(one.name)}>
+            {t.reconcilers.requeueAll}
+          </Button>
+          <Switch controller={one} />
+        </>
+      }
     >
       <div className="stack">
         {one.graph && (
@@ -103,6 +158,10 @@ export default function Reconciler({ params }: { params: Params }) {
               [t.reconcilers.working, String(one.queue.running)],
               [t.reconcilers.delayed, String(one.queue.delayed)],
               [t.reconcilers.concurrency, String(one.concurrency)],
+              [t.reconcilers.errors, String(one.errors)],
+              [t.reconcilers.retries, String(one.retries)],
+              [t.reconcilers.failing, String(one.failing)],
+              [t.reconcilers.lastError, <LastError key="last" controller={one} />],
             ]}
           />
         </Card>
@@ -117,8 +176,14 @@ export default function Reconciler({ params }: { params: Params }) {
               list={list.data}
               state={state}
               error={list.error}
-              rowKey={(row) => `${row.namespace}/${row.name}`}
+              rowKey={keyOf}
               onOpen={(row) => navigate(place(row))}
+              keys={{
+                d: (row) => navigate(place(row)),
+                y: (row) => navigate(`${place(row)}/yaml`),
+                ...(one.enabled && { r: (row: FlatRow) => void requeue(one.name, keyOf(row)) }),
+              }}
+              actions={(row) => <Menu label={t.lists.actionsOf(row.name)} items={items(row)} />}
               empty={
                 <NothingFound state={state}>
                   <Empty title={t.explore.empty(kind.kind)}>

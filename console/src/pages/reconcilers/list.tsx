@@ -3,10 +3,11 @@ import { Workflow } from "lucide-react";
 import { useState } from "react";
 import { post } from "../../api/client";
 import { refresh, useRead } from "../../api/hooks";
+import { withQuery } from "../../api/paths";
 import type { Controller, Controllers, List } from "../../api/types";
 import { useText } from "../../i18n";
 import { Link, navigate } from "../../router/router";
-import { Button, CommandLine, Page, Status } from "../../ui/basics";
+import { Age, Button, CommandLine, Page, Status } from "../../ui/basics";
 import { Empty, explain } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
 import { toast } from "../../ui/toast";
@@ -40,6 +41,32 @@ export function Switch({ controller }: { controller: Controller }) {
     <Button disabled={busy} onClick={() => void act()}>
       {controller.enabled ? t.reconcilers.disable : t.reconcilers.enable}
     </Button>
+  );
+}
+
+/** Has one object, or all, looked at again. */
+export function useRequeue(): (controller: string, key?: string) => Promise<void> {
+  const t = useText();
+  return async (controller, key) => {
+    try {
+      const path = withQuery(`${controllersPath}/${encodeURIComponent(controller)}/requeue`, { key });
+      const { count } = await post<{ count: number }>(path);
+      toast({ tone: "good", title: key ? t.reconcilers.requeued(key) : t.reconcilers.requeuedAll(count) });
+      await refresh();
+    } catch (problem) {
+      const said = explain(problem, t);
+      toast({ tone: "bad", title: said.what, detail: said.why });
+    }
+  };
+}
+
+/** What went wrong last, with the object it went wrong with. */
+export function LastError({ controller: { lastError } }: { controller: Controller }) {
+  if (!lastError) return <span className="muted">–</span>;
+  return (
+    <span title={lastError.message}>
+      <Age of={lastError.at} /> · <strong>{lastError.key}</strong> {lastError.message}
+    </span>
   );
 }
 
@@ -92,6 +119,19 @@ export default function Reconcilers() {
       end: true,
       wide: true,
       cell: (one) => count(one.concurrency),
+    },
+    {
+      name: "retries",
+      label: t.reconcilers.retries,
+      end: true,
+      cell: (one) => <span className={`number ${one.failing > 0 ? "attention" : ""}`}>{one.retries}</span>,
+    },
+    {
+      name: "error",
+      label: t.reconcilers.lastError,
+      wide: true,
+      long: true,
+      cell: (one) => <LastError controller={one} />,
     },
   ];
   return (

@@ -198,6 +198,13 @@ impl Cache {
         *self.phase.borrow() == Phase::Here(None)
     }
 
+    /// Returns when the member keeps it up to date, or no longer does.
+    pub async fn turns(&self, fresh: bool) {
+        let mut phase = self.phase.subscribe();
+        // The sender is this cache itself: it cannot be gone.
+        let _ = phase.wait_for(|phase| (*phase == Phase::Here(None)) == fresh).await;
+    }
+
     /// Since when the member no longer keeps it up to date, if it does not.
     pub fn stale_since(&self) -> Option<Instant> {
         match *self.phase.borrow() {

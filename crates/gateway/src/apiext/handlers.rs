@@ -95,10 +95,13 @@ fn page_body(kind: &Kind, query: &ListQuery, page: &Page) -> Bytes {
     if let Some(cursor) = &page.cursor {
         head["cursor"] = cursor.as_str().into();
     }
+    if let Some(counts) = &page.counts {
+        head["counts"] = counts.clone();
+    }
     let head = head.to_string();
     let size = page.items.iter().map(|item| item.len() + 1).sum::<usize>();
     let mut body = BytesMut::with_capacity(head.len() + size + 16);
-    body.put_slice(head.trim_end_matches('}').as_bytes());
+    body.put_slice(head.strip_suffix('}').unwrap_or(&head).as_bytes());
     body.put_slice(b",\"items\":[");
     for (i, item) in page.items.iter().enumerate() {
         if i > 0 {

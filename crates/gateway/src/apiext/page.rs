@@ -1,6 +1,7 @@
 //! Answers a list question from rows: select, order, cut out the page, count. Pure; one pass, and only the page is rendered.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -8,6 +9,11 @@ use serde_json::{Map, Value};
 use super::field::{Cell, FieldPath};
 use super::query::{From, ListQuery, Position, Sort};
 use super::row::Row;
+
+/// Different values that are counted by; the others are left out of the counts.
+const MOST_COUNTS: usize = 200;
+/// Of a long text only the beginning is counted by.
+const COUNTED_CHARACTERS: usize = 100;
 
 /// Gives a column its number in the rows that keep cells, or none.
 pub(crate) type Number<'a> = &'a dyn Fn(&FieldPath) -> Option<u32>;
@@ -19,6 +25,8 @@ pub(crate) struct Page {
     pub(crate) count: usize,
     /// How to go on; none on the last page.
     pub(crate) cursor: Option<String>,
+    /// How many of the selected rows have which value, if that was asked for.
+    pub(crate) counts: Option<Value>,
 }
 
 /// `rows` are in order of cluster, namespace and name, which decides between rows that are equal otherwise. They may come from
@@ -27,6 +35,7 @@ pub(crate) fn answer<'a>(rows: impl IntoIterator<Item = &'a Arc<Row>>, query: &L
     let numbered = |path: &FieldPath| (number(path), path.clone());
     let selected = select(rows, query, &numbered);
     let count = selected.len();
+    let counts = query.count_by.as_ref().map(|field| tally(&selected, &numbered(field)));
     let keys = Keys::new(&selected, query, &numbered);
     let mut order: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
     if let From::After(position) = &query.from {
@@ -51,7 +60,27 @@ pub(crate) fn answer<'a>(rows: impl IntoIterator<Item = &'a Arc<Row>>, query: &L
             name: row.name.to_string(),
         })
     });
-    Page { items: page.iter().map(|at| render(selected[*at as usize], &query.fields)).collect(), count, cursor }
+    Page { items: page.iter().map(|at| render(selected[*at as usize], &query.fields)).collect(), count, cursor, counts }
+}
+
+/// How many rows have which value at a path; one that has none counts nowhere.
+fn tally(rows: &[&Arc<Row>], column: &(Option<u32>, FieldPath)) -> Value {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut cells = Vec::new();
+    for row in rows {
+        cells.clear();
+        row.cells(std::slice::from_ref(column), &mut cells);
+        let word = match cells.first() {
+            Some(Cell::Text(text)) => text.chars().take(COUNTED_CHARACTERS).collect(),
+            Some(Cell::Bool(value)) => value.to_string(),
+            Some(Cell::Number(value)) => value.to_string(),
+            _ => continue,
+        };
+        if counts.len() < MOST_COUNTS || counts.contains_key(&word) {
+            *counts.entry(word).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|(word, count)| (word, Value::from(count))).collect::<Map<_, _>>().into()
 }
 
 type Numbered<'a> = &'a dyn Fn(&FieldPath) -> (Option<u32>, FieldPath);
@@ -208,6 +237,20 @@ mod tests {
         let none = ask(&rows, "pageSize=0");
         assert_eq!((none.items.len(), none.count, none.cursor), (0, 5, None));
         assert!(ask(&rows, "page=99").items.is_empty());
+    }
+
+    #[test]
+    fn rows_of_all_pages_are_counted_by_a_field() {
+        // KC-10
+        let rows = rows(&[(0, Some(5), "A"), (1, Some(3), "B"), (0, None, "A"), (1, Some(5), "A"), (0, Some(1), "C")]);
+        let counts = |query: &str| ask(&rows, query).counts;
+        assert_eq!(counts("pageSize=1&countBy=phase"), Some(json!({"A": 3, "B": 1, "C": 1})));
+        assert_eq!(counts("pageSize=0&countBy=spec.n&filter=phase+eq+A"), Some(json!({"5": 2})));
+        assert_eq!(counts("pageSize=0&countBy=spec.gone"), Some(json!({})));
+        assert_eq!(counts(""), None);
+        let many: Vec<(u8, Option<i32>, &str)> = (0..300).map(|n| (0, Some(n), "A")).collect();
+        let page = ask(&super::tests::rows(&many), "pageSize=0&countBy=name");
+        assert_eq!(page.counts.and_then(|counts| counts.as_object().map(Map::len)), Some(MOST_COUNTS));
     }
 
     /// `cargo test --release -p muster-gateway how_long -- --ignored --nocapture`

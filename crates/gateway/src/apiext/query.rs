@@ -43,6 +43,7 @@ pub(crate) const PARAMETERS: &[(&str, &str, &str)] = &[
         "string",
         "Only these fields of each row: name,spec.replicas. A Secret's data is shown only when named here.",
     ),
+    ("countBy", "string", "Counts the rows of all pages by what stands in this field: counts in the answer."),
 ];
 
 #[derive(Clone, Debug)]
@@ -55,6 +56,8 @@ pub(crate) struct ListQuery {
     pub(crate) label_text: String,
     pub(crate) search: Option<String>,
     pub(crate) fields: Vec<FieldPath>,
+    /// Rows are counted by what stands here.
+    pub(crate) count_by: Option<FieldPath>,
     /// Stands for everything but the place in the list: a cursor is of one question.
     question: String,
 }
@@ -93,6 +96,7 @@ impl ListQuery {
             label_text: String::new(),
             search: None,
             fields: vec![],
+            count_by: None,
             question: String::new(),
         };
         let (mut page, mut cursor) = (None, None);
@@ -128,6 +132,7 @@ impl ListQuery {
                     list.search = Some(value.trim().to_lowercase()).filter(|text| !text.is_empty());
                 }
                 "fields" => list.fields = paths("fields", &value, MOST_FIELDS)?,
+                "countBy" => list.count_by = paths("countBy", &value, 1)?.pop(),
                 _ => {
                     let known: Vec<&str> = PARAMETERS.iter().map(|(name, ..)| *name).collect();
                     return Err(wrong(&key, &format!("is not a parameter of a list; there are {}", known.join(", "))));
@@ -178,7 +183,10 @@ impl ListQuery {
 
     /// Whether the answer shows private parts, which asks for more rights.
     pub(crate) fn names(&self, private: &[&str]) -> bool {
-        self.fields.iter().any(|field| field.segments().first().is_some_and(|first| private.contains(&first.as_str())))
+        self.fields
+            .iter()
+            .chain(&self.count_by)
+            .any(|field| field.segments().first().is_some_and(|first| private.contains(&first.as_str())))
     }
 }
 

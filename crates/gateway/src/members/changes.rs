@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::Members;
 use super::apps;
+use super::gather::STALE_AFTER;
 use super::kinds::named;
 use super::listing::{Parameters, scope};
 use super::objects::META;
@@ -70,6 +71,7 @@ impl Members {
                     if streams.len() <= 1 + reach.each().len() {
                         streams.extend(states(&reach));
                     }
+                    streams.extend(reach.each().map(|reached| turns(reached.cache())));
                 }
                 // Of several kinds those count that the caller may see.
                 Err(problem) if problem.code == 403 => refused = Some(problem),
@@ -170,6 +172,25 @@ fn states(reach: &Reach<List>) -> Vec<BoxStream<'static, Notice>> {
         }))
     };
     reach.each().map(|reached| one((reached.status().state, reached.watch()))).collect()
+}
+
+/// What is in memory becomes old, or is kept up to date again. A member may be found before its objects are, and none of them need have
+/// changed meanwhile: nothing else would say it.
+fn turns(cache: Arc<Cache>) -> BoxStream<'static, Notice> {
+    Box::pin(stream::unfold((cache.is_fresh(), cache), |(mut before, cache)| async move {
+        loop {
+            cache.turns(!before).await;
+            if before {
+                // Lists call it old only after a while.
+                sleep(STALE_AFTER + Duration::from_millis(100)).await;
+                if cache.is_fresh() {
+                    continue;
+                }
+            }
+            before = !before;
+            return Some((Notice::Changed, (before, cache)));
+        }
+    }))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::apiext::row::Row;
 /// How long a list waits for members whose objects are not in memory yet.
 pub(super) const PATIENCE: Duration = Duration::from_millis(800);
 /// A watch that is opened anew takes a moment; that is not yet old news.
-const STALE_AFTER: Duration = Duration::from_secs(2);
+pub(super) const STALE_AFTER: Duration = Duration::from_secs(2);
 /// Objects read on the way of a request; more are read on a thread that may be held up.
 const FEW: usize = 2_000;
 

@@ -240,6 +240,9 @@ fn body(query: &ListQuery, page: &Page, gathered: &Gathered) -> Bytes {
     if let Some(cursor) = &page.cursor {
         tail["cursor"] = cursor.as_str().into();
     }
+    if let Some(counts) = &page.counts {
+        tail["counts"] = counts.clone();
+    }
     with_items(&page.items, &tail.to_string())
 }
 

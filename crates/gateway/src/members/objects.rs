@@ -180,6 +180,9 @@ impl Members {
         if let Some(cursor) = page.cursor {
             tail["cursor"] = cursor.into();
         }
+        if let Some(counts) = page.counts {
+            tail["counts"] = counts;
+        }
         Ok(bytes(200, "application/json", with_items(&items, &tail.to_string())))
     }
 

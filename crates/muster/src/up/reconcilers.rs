@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use gateway::{Controllers, Problem};
-use runtime::{Handle, HandleError, Patterns, Registry, app::App, config::Config, phase::Graph};
+use runtime::{Handle, HandleError, Key, Patterns, Registry, app::App, config::Config, phase::Graph};
 use serde_json::{Value, json};
 
 /// Every reconciler, with the manager that answers for it.
@@ -68,6 +68,14 @@ impl Controllers for Reconcilers {
             let handle = self.manager(name).ok_or_else(unknown)?;
             let switched = if on { handle.enable(name).await } else { handle.disable(name).await };
             switched.map_err(problem)
+        })
+    }
+
+    fn requeue<'a>(&'a self, name: &'a str, key: Option<&'a str>) -> BoxFuture<'a, Result<usize, Problem>> {
+        Box::pin(async move {
+            let unknown = || Problem::not_found(format!("there is no reconciler {name}"));
+            let handle = self.manager(name).ok_or_else(unknown)?;
+            handle.requeue(name, key.map(Key::parse)).await.map_err(problem)
         })
     }
 }

@@ -14,7 +14,7 @@ pub fn all() -> Vec<Case> {
 }
 
 #[derive(Default)]
-struct Hub(Mutex<bool>);
+struct Hub(Mutex<bool>, Mutex<Vec<String>>);
 
 impl Controllers for Hub {
     fn list(&self) -> BoxFuture<'_, Result<Vec<Value>, Problem>> {
@@ -30,6 +30,13 @@ impl Controllers for Hub {
             Ok(())
         })
     }
+
+    fn requeue<'a>(&'a self, name: &'a str, key: Option<&'a str>) -> BoxFuture<'a, Result<usize, Problem>> {
+        Box::pin(async move {
+            self.1.lock().unwrap().push(format!("{name} {}", key.unwrap_or("*")));
+            Ok(if key.is_some() { 1 } else { 7 })
+        })
+    }
 }
 
 async fn reconcilers_are_seen_and_switched_by_who_may(peer: &Peer) {
@@ -42,10 +49,20 @@ async fn reconcilers_are_seen_and_switched_by_who_may(peer: &Peer) {
     refused(&face.call("POST", &format!("{path}/nope/disable")).send().await, 404);
     refused(&face.call("POST", &format!("{path}/at/explode")).send().await, 404);
     refused(&face.call("GET", &format!("{path}/at/enable")).send().await, 405);
+    let again = |query: &str| face.call("POST", &format!("{path}/at/requeue{query}"));
+    assert_eq!(again("?key=default/first").send().await.ok(200)["count"], 1);
+    assert_eq!(again("").send().await.ok(200)["count"], 7);
+    refused(&again("?key=").send().await, 400);
+    refused(&again("?key=a/b/c").send().await, 400);
+    refused(&face.call("GET", &format!("{path}/at/requeue")).send().await, 405);
+    assert_eq!(*hub.1.lock().unwrap(), ["at default/first", "at *"]);
     let rules = json!([{"nonResourceURLs": ["/controllers"], "verbs": ["get"]}, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
     let viewer = user(peer, "full-viewer", None, Some(rules)).await;
     face.call("GET", path).token(Some(&viewer)).send().await.ok(200);
-    refused(&face.call("POST", &format!("{path}/at/disable")).token(Some(&viewer)).send().await, 403);
+    for word in ["disable", "requeue", "requeue?key=default/first"] {
+        refused(&face.call("POST", &format!("{path}/at/{word}")).token(Some(&viewer)).send().await, 403);
+    }
+    assert_eq!(hub.1.lock().unwrap().len(), 2);
     let nobody = user(peer, "hub-nobody", None, None).await;
     refused(&face.call("GET", path).token(Some(&nobody)).send().await, 403);
     assert!(*hub.0.lock().unwrap());
