@@ -50,7 +50,11 @@ export default function Audit() {
         );
       },
     },
-    { name: "verb", label: t.audit.verb, cell: (row) => (row.stage ? `${row.verb} (${t.audit[row.stage]})` : row.verb) },
+    {
+      name: "verb",
+      label: t.audit.verb,
+      cell: (row) => (row.stage ? `${row.verb} (${t.audit[row.stage]})` : row.verb),
+    },
     { name: "object", label: t.audit.object, long: true, cell: (row) => <span title={row.path}>{objectOf(row)}</span> },
     {
       name: "code",
@@ -104,7 +108,7 @@ export default function Audit() {
         error={found.error}
         loading={found.isPlaceholderData}
         retry={() => void found.refetch()}
-        rowKey={(row) => `${row.requestId} ${row.time} ${row.verb}`}
+        rowKey={(row) => `${row.requestId} ${row.time} ${row.verb} ${row.cluster} ${row.name}`}
         empty={
           <NothingFound state={{ ...state, filter: user || verb }}>
             <Empty title={t.audit.empty}>{t.audit.emptyWhy}</Empty>

@@ -1,6 +1,6 @@
 //! `muster cluster cleanups`: what is still to be removed from members that could not be asked.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -15,8 +15,21 @@ use crate::{
     say,
 };
 
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Cleanups {
+    /// Only of this member
+    name: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    listing: Listing,
+    #[command(flatten)]
+    server: Server,
+}
+
 #[derive(Debug, Subcommand)]
-pub enum Command {
+enum Command {
     /// Give one up: what is on the member stays there; who and why is written down
     Abandon {
         /// The member
@@ -34,14 +47,17 @@ pub enum Command {
     },
 }
 
-/// Of all members, or of one.
-pub async fn list(name: Option<&str>, listing: &Listing, server: &Server) -> Result<(), Problem> {
-    let url = Url::of(&["api", "cluster", name.unwrap_or("all"), "cleanups"]);
+pub async fn run(flags: Cleanups) -> Result<(), Problem> {
+    let Cleanups { name, command, listing, server } = flags;
+    if let Some(command) = command {
+        return abandon(command).await;
+    }
+    let url = Url::of(&["api", "cluster", name.as_deref().unwrap_or("all"), "cleanups"]);
     let rows = listing.rows(&server.gateway()?, url).await?;
     listing.print(&rows, &columns(Timestamp::now()))
 }
 
-pub async fn run(command: Command) -> Result<(), Problem> {
+async fn abandon(command: Command) -> Result<(), Problem> {
     let Command::Abandon { name, id, reason, yes, server } = command;
     let gateway = server.gateway()?;
     if !yes && !agreed(&format!("Leave on {name} what was to be removed from it?"))? {

@@ -72,17 +72,7 @@ pub enum Cluster {
         server: Server,
     },
     /// List what is still to be removed from members that could not be asked
-    #[command(args_conflicts_with_subcommands = true)]
-    Cleanups {
-        /// Only of this member
-        name: Option<String>,
-        #[command(subcommand)]
-        command: Option<cleanups::Command>,
-        #[command(flatten)]
-        listing: Listing,
-        #[command(flatten)]
-        server: Server,
-    },
+    Cleanups(Box<cleanups::Cleanups>),
     /// Take a member out of the fleet; nothing on it is changed
     #[command(visible_alias = "rm")]
     Delete {
@@ -161,10 +151,7 @@ pub async fn run(command: Cluster) -> Result<(), Problem> {
         Cluster::Import(flags) => import(*flags).await,
         Cluster::Role { read_only, namespace } => say(&role(read_only, &namespace)?),
         Cluster::Kubeconfig { name, file, force, server } => kubeconfig(&server, &name, file.as_deref(), force).await,
-        Cluster::Cleanups { command: Some(command), .. } => cleanups::run(command).await,
-        Cluster::Cleanups { name, command: None, listing, server } => {
-            cleanups::list(name.as_deref(), &listing, &server).await
-        }
+        Cluster::Cleanups(flags) => cleanups::run(*flags).await,
         Cluster::Delete { name, yes, server } => {
             let gateway = server.gateway()?;
             if !yes && !agreed(&format!("Take {name} out of the fleet? Nothing on it is changed."))? {

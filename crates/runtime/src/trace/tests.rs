@@ -135,7 +135,9 @@ async fn a_reconcile_is_linked_to_the_request_that_wrote_what_it_saw() {
     assert_eq!(to_link.as_deref(), Some(version));
     // The request has its answer only now.
     let request = tracing::info_span!(target: TARGET, "request", object.version = tracing::field::Empty);
-    request.in_scope(|| tracing::Span::current().record("object.version", 77_000_001u64));
+    request.in_scope(|| {
+        tracing::Span::current().record("object.version", 77_000_001u64);
+    });
     drop(request);
     link_to_writer(&reconcile, to_link.as_deref());
     drop(reconcile);
