@@ -263,3 +263,21 @@ describe("any kind", () => {
     expect(edit.hasAttribute("disabled")).toBe(true);
   });
 });
+
+describe("a menu", () => {
+  it("stays while something else scrolls, and closes when it would be left behind", async () => {
+    const user = userEvent.setup();
+    open("/pods");
+    const table = await screen.findByRole("table");
+    const [button] = within(table).getAllByRole("button", { name: /^Actions for / });
+    await user.click(button as HTMLElement);
+    expect(screen.getByRole("menu")).toBeTruthy();
+    const elsewhere = document.body.appendChild(document.createElement("div"));
+    elsewhere.dispatchEvent(new Event("scroll"));
+    await new Promise((done) => setTimeout(done, 0));
+    expect(screen.queryByRole("menu")).not.toBeNull();
+    table.parentElement?.dispatchEvent(new Event("scroll"));
+    await waitFor(() => expect(screen.queryByRole("menu")).toBeNull());
+    elsewhere.remove();
+  });
+});

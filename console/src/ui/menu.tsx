@@ -52,14 +52,18 @@ export function Menu({ label, items, children, className }: MenuProps) {
     const outside = (event: Event) => {
       if (!box.current?.contains(event.target as Node)) setOpen(false);
     };
+    // What scrolls elsewhere (a log that is followed) moves neither the button nor the list.
+    const scrolled = (event: Event) => {
+      if (event.target instanceof Node && event.target.contains(box.current)) setOpen(false);
+    };
     document.addEventListener("pointerdown", outside);
     window.addEventListener("resize", away);
-    document.addEventListener("scroll", away, true);
+    document.addEventListener("scroll", scrolled, true);
     box.current?.querySelector<HTMLButtonElement>('[role="menuitem"]:not(:disabled)')?.focus({ preventScroll: true });
     return () => {
       document.removeEventListener("pointerdown", outside);
       window.removeEventListener("resize", away);
-      document.removeEventListener("scroll", away, true);
+      document.removeEventListener("scroll", scrolled, true);
     };
   }, [open]);
 
