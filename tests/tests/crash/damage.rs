@@ -1,4 +1,4 @@
-//! F-5: rot in the journal. The server refuses it with exit code 5, says which file and what to do, changes nothing; and doing as it says brings the data back.
+//! F-5: rot in the journal. The server refuses it with exit code 1, says which file and what to do, changes nothing; and doing as it says brings the data back.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub async fn rot_is_refused_and_a_backup_brings_everything_back() {
     for _ in 0..2 {
         let output = refused_start(&data).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(5), "{said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
         let file = journal.file_name().unwrap().to_string_lossy().into_owned();
         for words in [
             "error: the stored data is damaged",
