@@ -260,7 +260,7 @@ async fn the_initial_objects_are_applied_as_their_page_says(_: &Peer) {
 /// The plugin is off in the servers of the other cases, as there are no accounts without a controller manager.
 async fn pods_run_as_an_account_that_is_there(peer: &Peer) {
     let arguments: &[&str] = match peer.kind {
-        Kind::Muster => &["--controllers=*"],
+        Kind::Muster | Kind::MusterOnEtcd => &["--controllers=*"],
         Kind::Kubernetes => &["--enable-admission-plugins=ServiceAccount"],
     };
     let peer = &started(peer.kind, arguments).await;

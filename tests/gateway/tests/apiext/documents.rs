@@ -37,8 +37,11 @@ async fn the_openapi_document_describes_what_is_served(peer: &Peer) {
     // Every path of every kind answers with what the document says: 200 for lists.
     let paths = document["paths"].as_object().unwrap();
     assert!(paths.contains_key("/apiext/v1/apps/v1/namespaces/{namespace}/deployments/{name}/restart"));
+    // What other cases define may be gone by now.
+    let is_others = |path: &str| path.contains(".example.com/") && !path.contains("/docs.example.com/");
     for (path, methods) in paths
         .iter()
+        .filter(|(path, _)| !is_others(path))
         .filter(|(path, methods)| !path.contains('{') && methods.get("get").is_some() && !path.ends_with(".json"))
     {
         let answer = face.get(path).await;
