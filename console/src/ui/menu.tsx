@@ -52,9 +52,12 @@ export function Menu({ label, items, children, className }: MenuProps) {
     const outside = (event: Event) => {
       if (!box.current?.contains(event.target as Node)) setOpen(false);
     };
-    // What scrolls elsewhere (a log that is followed) moves neither the button nor the list.
+    // The list goes with its button, for a live page moves by itself, and closes when that is out of sight.
     const scrolled = (event: Event) => {
-      if (event.target instanceof Node && event.target.contains(box.current)) setOpen(false);
+      if (!(event.target instanceof Node && event.target.contains(box.current))) return;
+      const at = button.current?.getBoundingClientRect();
+      if (!at || !list.current || at.bottom < 0 || at.top > window.innerHeight) setOpen(false);
+      else setPlace(placed(at, list.current));
     };
     document.addEventListener("pointerdown", outside);
     window.addEventListener("resize", away);
