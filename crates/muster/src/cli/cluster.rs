@@ -329,7 +329,11 @@ async fn tell_last(gateway: &Gateway, name: &str) {
     let Ok(events) = gateway.get(&url.with("sort", "-lastTimestamp").with("pageSize", "200")).await else { return };
     let of = |event: &&Value| text(event, "/involvedObject/name") == object;
     for event in events["items"].as_array().into_iter().flatten().filter(of).take(LAST_EVENTS) {
-        eprintln!("  event      {}: {}", text(event, "/reason"), text(event, "/message"));
+        eprintln!(
+            "  event      {}: {}",
+            readable(&text(event, "/reason"), 60),
+            readable(&text(event, "/message"), 300)
+        );
     }
 }
 
