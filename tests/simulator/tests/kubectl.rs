@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use muster_tests_simulator::Stage;
+use std::time::Duration;
 
 const MANIFEST: &str = "\
 apiVersion: apps/v1
@@ -73,12 +74,17 @@ async fn a_person_rolls_scales_looks_and_cleans_up() {
     assert!(table.contains("5/5"), "{table}");
     stage.kubectl("scale deployment/shop --replicas=1").await;
     stage.kubectl("rollout status deployment/shop --timeout=60s").await;
-    let pod = stage
-        .kubectl(
-            "get pods -l app=shop --field-selector=status.phase=Running -o name --sort-by=.metadata.creationTimestamp",
-        )
-        .await;
-    let pod = pod.lines().next().unwrap().to_owned();
+    // Those scaled away are still there, and running, while they stop.
+    let only = async {
+        loop {
+            let pods = stage.kubectl("get pods -l app=shop -o name").await;
+            match pods.lines().collect::<Vec<_>>()[..] {
+                [pod] => break pod.to_owned(),
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    };
+    let pod = tokio::time::timeout(Duration::from_secs(60), only).await.expect("one pod is left");
     let events = stage.kubectl("events --for deployment/shop").await;
     assert!(events.contains("ScalingReplicaSet") && events.contains("Scaled down replica set"), "{events}");
     let described = stage.kubectl("describe deployment shop").await;
