@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use muster_tests::Peer;
 use muster_tests::runner::Case;
+use muster_tests::{Peer, eventually};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::kit::{care, client, connection, eventually, object, running, until};
+use crate::kit::{care, client, connection, object, running, until};
 use crate::proxy::{Mode, Proxy};
 
 pub fn cases() -> Vec<Case> {

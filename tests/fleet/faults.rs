@@ -5,11 +5,11 @@ use fleet::{CallError, Care, Fleet, Limits, Rules, Selection, State, Subject};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
-use muster_tests::Peer;
 use muster_tests::runner::Case;
+use muster_tests::{PATIENCE, Peer, eventually};
 use serde_json::json;
 
-use crate::kit::{care, client, connection, eventually, running, until};
+use crate::kit::{care, client, connection, running, until};
 use crate::proxy::{Mode, Proxy};
 
 pub fn cases() -> Vec<Case> {
@@ -26,8 +26,8 @@ async fn works(fleet: &Fleet, name: &str, namespace: &str) -> Result<Duration, k
 
 /// Probes that take their time to call a member lost: what is asked of it meanwhile is still under way when others have answered.
 fn patient() -> Care {
-    let rules = Rules { failing_for: Duration::from_secs(6), ..care().rules };
-    Care { rules, limits: Limits { deadline: Duration::from_secs(4), ..care().limits }, ..care() }
+    let rules = Rules { failing_for: Duration::from_secs(25), ..care().rules };
+    Care { rules, limits: Limits { deadline: Duration::from_secs(20), ..care().limits }, ..care() }
 }
 
 /// Asks the well member while the calls to the dark one are under way: all of these are answered before all of those are done.
@@ -58,7 +58,7 @@ async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     let (hole, well) = (running(&fleet, "hole").await, running(&fleet, "well").await);
     let subject = Subject { namespace: Some(namespace.clone()), ..Subject::new("", "v1", "configmaps") };
     let cache = hole.caches().open(&subject);
-    cache.ready(Duration::from_secs(20)).await.unwrap();
+    cache.ready(PATIENCE).await.unwrap();
     let before = cache.count().unwrap();
 
     proxy.set(Mode::Swallow);
@@ -76,7 +76,7 @@ async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     eventually("the cache knows it is behind", || async { !cache.is_fresh() }).await;
     // All are asked, and the silent one is named.
     let question = |member: std::sync::Arc<fleet::Member>| async move { member.client().apiserver_version().await };
-    let answers = fleet.ask(|_| true, Duration::from_secs(20), question).await;
+    let answers = fleet.ask(|_| true, PATIENCE, question).await;
     let said: Vec<(&str, bool)> = answers.iter().map(|(member, answer)| (&**member.name(), answer.is_ok())).collect();
     assert_eq!(said, [("hole", false), ("well", true)]);
     assert!(answers[0].1.as_ref().unwrap_err().contains("unreachable"), "{:?}", answers[0].1);
@@ -124,7 +124,7 @@ async fn a_member_whose_connections_are_reset_is_taken_out_and_comes_back(peer: 
     let (reset, well) = (running(&fleet, "reset").await, running(&fleet, "well").await);
     let subject = Subject { namespace: Some(namespace.clone()), ..Subject::new("", "v1", "configmaps") };
     let cache = reset.caches().open(&subject);
-    cache.ready(Duration::from_secs(20)).await.unwrap();
+    cache.ready(PATIENCE).await.unwrap();
     proxy.set(Mode::Reset);
     assert!(works(&fleet, "reset", &namespace).await.is_err());
     works(&fleet, "well", &namespace).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_killed_member_comes_back(peer: &Peer) {
     until(&killed, State::Unreachable).await;
     works(&fleet, "well", "default").await.unwrap();
     other.launch().unwrap();
-    other.ready_again(Duration::from_secs(60)).await.unwrap();
+    other.ready_again(PATIENCE).await.unwrap();
     until(&killed, State::Running).await;
     works(&fleet, "killed", "default").await.unwrap();
 }

@@ -1,22 +1,22 @@
 //! What the cases share: kubeconfigs of a peer, a fleet with quick probes, waiting.
-use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fleet::{Allow, Care, Connection, Credentials, Fleet, Limits, Member, Pace, Rules, State};
 use kube::Client;
 use kube::core::DynamicObject;
-use muster_tests::Peer;
 use muster_tests::peer::TOKEN;
+use muster_tests::{PATIENCE, Peer, eventually};
 use serde_json::Value;
 
 /// Probes in milliseconds instead of seconds.
 pub fn care() -> Care {
     let millis = Duration::from_millis;
     Care {
-        limits: Limits { deadline: millis(3000), ..Limits::default() },
+        // Long enough for a busy machine: a member is lost here because a test cut it off, never because it was slow.
+        limits: Limits { deadline: millis(10_000), ..Limits::default() },
         rules: Rules { failures: 3, failing_for: millis(500), answers: 2 },
-        pace: Pace { steady: millis(300), doubt: millis(100), deadline: millis(1000) },
+        pace: Pace { steady: millis(300), doubt: millis(100), deadline: millis(4000) },
     }
 }
 
@@ -50,17 +50,9 @@ pub fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()
 }
 
-pub async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
-    let limit = Instant::now() + Duration::from_secs(40);
-    while !check().await {
-        assert!(Instant::now() < limit, "it did not happen that {what}");
-        tokio::time::sleep(Duration::from_millis(30)).await;
-    }
-}
-
 pub async fn until(member: &Member, state: State) {
     let mut watch = member.watch();
-    let waited = tokio::time::timeout(Duration::from_secs(40), watch.wait_for(|status| status.state == state)).await;
+    let waited = tokio::time::timeout(PATIENCE, watch.wait_for(|status| status.state == state)).await;
     assert!(waited.is_ok(), "{} did not become {state}: {:?}", member.name(), member.status());
 }
 

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
-use muster_tests::Peer;
 use muster_tests::runner::Case;
+use muster_tests::{Peer, eventually};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::kit::{authority, care, client, credentials, eventually, kubeconfig, object, running};
+use crate::kit::{authority, care, client, credentials, kubeconfig, object, running};
 
 pub fn cases() -> Vec<Case> {
     muster_tests::cases![members: a_secret_is_a_member_for_as_long_as_it_is_there, a_config_map_as_in_the_seed_is_a_member,
@@ -115,7 +115,8 @@ async fn a_service_account_sees_what_its_role_says(peer: &Peer) {
     fleet.declare("by-token", Default::default(), fleet::Connection::Credentials(Box::new(credentials)));
     let member = running(&fleet, "by-token").await;
     let pods: Api<Pod> = Api::all(member.client());
-    pods.list(&ListParams::default()).await.unwrap();
+    // kube-apiserver takes a moment until the rights count.
+    eventually("it may list pods", || async { pods.list(&ListParams::default()).await.is_ok() }).await;
     let secrets: Api<Secret> = Api::all(member.client());
     let refused = secrets.list(&ListParams::default()).map(|listed| listed.unwrap_err()).await;
     assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{refused}");

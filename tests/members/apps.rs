@@ -8,7 +8,7 @@ use muster_tests::{Peer, cases};
 use muster_tests_gateway::refused;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, field};
+use crate::stage::{Stage, field, silent};
 
 pub fn all() -> Vec<Case> {
     cases![apps: pods_of_an_application_over_all_clusters, everything_of_an_application, releases_are_told_and_their_values_are_not,
@@ -54,7 +54,8 @@ async fn pods_of_an_application_over_all_clusters(peer: &Peer) {
         assert_eq!(count(query).await, expected, "{query}");
     }
     assert_eq!(stage.face.get("/api/cluster/shanghai/appPod/web").await.ok(200)["count"], 1);
-    assert_eq!(stage.face.get("/api/cluster/all/appPod/db").await.ok(200)["items"][0]["cluster"], "shanghai");
+    let db = stage.until("/api/cluster/all/appPod/db", |page| page["count"] == 1).await;
+    assert_eq!(db["items"][0]["cluster"], "shanghai");
     assert_eq!(stage.face.get("/api/cluster/all/appPod/nobody").await.ok(200)["items"], json!([]));
     // Pages cover every row once, in the order asked for.
     let page = stage.face.get(&format!("{path}?pageSize=3&sort=-cluster,name")).await.ok(200);
@@ -90,6 +91,7 @@ async fn everything_of_an_application(peer: &Peer) {
     let pods = stage.pods("web", 1).await;
     let path = "/api/cluster/all/namespace/shop/app/web/resource";
     let all = stage.until(path, |all| all["endpoints"].as_array().is_some_and(|list| list.len() == 1)).await;
+    let all = stage.until(path, |page| silent(page).is_empty() && page["endpoints"] == all["endpoints"]).await;
     for (kind, count) in
         [("pods", 1), ("deployments", 1), ("services", 1), ("endpoints", 1), ("statefulSets", 0), ("daemonSets", 0)]
     {
@@ -160,7 +162,7 @@ async fn releases_are_told_and_their_values_are_not(peer: &Peer) {
     assert_eq!(count("group=bl.*").await, 1);
     assert_eq!(count("group=blue%7Cgreen").await, 2);
     refused(&stage.face.get("/api/cluster/all/appPod/web/helm?group=(").await, 400);
-    assert_eq!(stage.face.get("/api/cluster/all/appPod/all/helm").await.ok(200)["count"], 4);
+    stage.until("/api/cluster/all/appPod/all/helm", |page| page["count"] == 4).await;
     stage.end().await;
 }
 
@@ -219,7 +221,8 @@ async fn the_fleet_at_a_glance(peer: &Peer) {
     stage.pods("web", 2).await;
     stage.declare_silent("desert");
     let path = "/api/cluster/all";
-    let page = stage.until(path, |page| page["count"] == 3 && page["items"][0]["podsReady"] == 2).await;
+    let known = |page: &Value| page["items"][0]["podsReady"] == 2 && page["items"][0]["nodesReady"] == 3;
+    let page = stage.until(path, |page| page["count"] == 3 && known(page)).await;
     assert_eq!(field(&page, "name"), ["beijing", "desert", "shanghai"]);
     let beijing = &page["items"][0];
     assert_eq!(
@@ -247,13 +250,13 @@ async fn the_fleet_at_a_glance(peer: &Peer) {
     );
     assert_eq!(stage.face.get("/api/cluster/all?filter=state+eq+Running").await.ok(200)["count"], 2);
     assert_eq!(stage.face.get("/api/cluster/shanghai").await.ok(200)["items"][0]["name"], "shanghai");
-    let overview = stage.face.get("/wapi/v1/overview").await.ok(200);
+    let overview = stage.until("/wapi/v1/overview", |overview| overview["nodes"] == 6).await;
     assert_eq!(overview["clusters"], json!({"Connecting": 1, "Running": 2}), "{overview}");
     assert_eq!(
         (&overview["nodes"], &overview["pods"], overview["members"].as_array().unwrap().len()),
         (&json!(6), &json!(2), 3)
     );
-    let found = stage.face.get("/wapi/v1/search?q=web").await.ok(200);
+    let found = stage.until("/wapi/v1/search?q=web", |found| found[0]["kind"] == "Deployment").await;
     assert_eq!(
         (&found[0]["kind"], &found[0]["name"], &found[0]["cluster"]),
         (&json!("Deployment"), &json!("web"), &json!("beijing"))
@@ -273,12 +276,11 @@ async fn the_fleet_at_a_glance(peer: &Peer) {
     let ready = stage.face.get("/apis/zcloud.cn/v1/clusters?onlyready=true").await.ok(200);
     assert_eq!(ready["data"].as_array().unwrap().len(), 2, "{ready}");
     assert_eq!(stage.face.get("/apis/zcloud.cn/v1/clusters/beijing").await.ok(200)["status"], "Running");
-    let pods = stage.face.get("/apis/zcloud.cn/v1/clusters/beijing/namespaces/shop/pods").await.ok(200);
-    assert_eq!((&pods["resourceType"], pods["data"].as_array().unwrap().len()), (&json!("pod"), 2));
-    assert_eq!(
-        stage.face.get("/apis/zcloud.cn/v1/clusters/beijing/nodes").await.ok(200)["data"].as_array().unwrap().len(),
-        3
-    );
+    let many = |page: &Value| page["data"].as_array().map(Vec::len);
+    let pods = "/apis/zcloud.cn/v1/clusters/beijing/namespaces/shop/pods";
+    let pods = stage.until(pods, |page| many(page) == Some(2)).await;
+    assert_eq!(pods["resourceType"], "pod");
+    stage.until("/apis/zcloud.cn/v1/clusters/beijing/nodes", |page| many(page) == Some(3)).await;
     assert_eq!(stage.face.get("/apis/zcloud.cn/v1/clusters/beijing/nodes/node-1").await.ok(200)["name"], "node-1");
     let problem = refused(&stage.face.get("/apis/zcloud.cn/v1/clusters/desert/nodes").await, 409);
     assert!(problem["message"].as_str().unwrap().contains("Connecting"), "{problem}");
@@ -291,7 +293,8 @@ async fn lists_of_any_kind_over_clusters(peer: &Peer) {
     let stage = Stage::begin(peer, &["beijing", "shanghai"]).await;
     stage.app("beijing", "shop", "web", json!({"app": "web"}), 1).await;
     stage.app("shanghai", "shop", "db", json!({"app": "db"}), 1).await;
-    let kinds = stage.face.get("/api/cluster/all/kinds").await.ok(200);
+    let has_pods = |kinds: &Value| kinds.as_array().unwrap().iter().any(|kind| kind["plural"] == "pods");
+    let kinds = stage.until("/api/cluster/all/kinds", has_pods).await;
     let pods =
         kinds.as_array().unwrap().iter().find(|kind| kind["plural"] == "pods" && kind["group"] == "core").unwrap();
     assert_eq!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{Peer, cases, eventually};
 use muster_tests_gateway::browser::{Browser, Tab};
 use muster_tests_gateway::{Face, refused};
 use serde_json::{Value, json};
@@ -127,12 +127,10 @@ async fn a_terminal_and_a_followed_log_end_with_the_right_to_them(peer: &Peer) {
     let exec = format!("/api/cluster/beijing/exec?namespace=shop&pod={pod}&command=id");
     for path in [&logs, &exec] {
         // kube-apiserver takes a moment until the rights count.
-        for _ in 0..100 {
-            if stage.face.call("GET", path).token(Some(&token)).send().await.status == 200 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        eventually("the rights count", || async {
+            stage.face.call("GET", path).token(Some(&token)).send().await.status == 200
+        })
+        .await;
     }
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str())];

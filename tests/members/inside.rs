@@ -11,7 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases, eventually};
 use muster_tests_gateway::browser::Tab;
 use muster_tests_gateway::{Face, refused};
 use serde_json::{Value, json};
@@ -26,8 +26,6 @@ pub fn all() -> Vec<Case> {
     cases![inside: commands_run_with_their_words_apart, a_terminal_talks_and_ends, logs_are_tailed_and_followed, log_files_are_listed_and_read,
         logs_of_many_pods_share_one_socket]
 }
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn with_pod(peer: &Peer) -> (Stage, String) {
     let stage = Stage::begin(peer, &["beijing"]).await;
@@ -197,15 +195,8 @@ async fn logs_are_tailed_and_followed(peer: &Peer) {
     let (stage, pod) = with_pod(peer).await;
     let path = format!("/api/cluster/beijing/namespace/shop/pods/{pod}/logs");
     let read = async |query: &str| stage.face.get(&format!("{path}?{query}")).await;
-    let mut all = String::new();
-    for _ in 0..100 {
-        all = read("").await.text();
-        if all.lines().count() >= 3 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(all.lines().count() >= 3, "{all}");
+    eventually("it has said something", || async { read("").await.text().lines().count() >= 3 }).await;
+    let all = read("").await.text();
     let tail = read("tail=2").await.text();
     assert_eq!(tail.lines().count(), 2);
     assert!(read("tailLines=1&timestamps=true").await.text().starts_with("20"));

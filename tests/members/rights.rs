@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases, eventually};
 use muster_tests_gateway::browser::Tab;
 use muster_tests_gateway::{refused, user};
 use serde_json::{Value, json};
@@ -80,13 +80,13 @@ async fn every_route_is_closed_to_who_has_no_right(peer: &Peer) {
     for (cluster, bearer) in [("beijing", &nobody), ("nowhere", &nobody)] {
         let (path, bearer) = (terminal.replace("beijing", cluster), format!("Bearer {bearer}"));
         let mut tab = Tab::open(stage.face.address, &path, &[("authorization", &bearer)]).await.unwrap();
-        assert_eq!(tab.hear(Duration::from_secs(20)).await, Some(json!(4403)), "{cluster}");
+        assert_eq!(tab.hear(PATIENCE).await, Some(json!(4403)), "{cluster}");
     }
     let stranger = Tab::open(stage.face.address, terminal, &[("authorization", "Bearer nonsense")]).await;
     assert_eq!(stranger.err(), Some(401));
     let mut tab = Tab::open(stage.face.address, terminal, &[]).await.unwrap();
     tab.say(json!({"ticket": "nonsense"})).await;
-    assert_eq!(tab.hear(Duration::from_secs(20)).await, Some(json!(4401)));
+    assert_eq!(tab.hear(PATIENCE).await, Some(json!(4401)));
     // The account's manifest is no secret, but strangers are told nothing at all.
     let role = "/wapi/v1/member-role?access=read";
     for token in [None, Some("nonsense")] {
@@ -130,16 +130,10 @@ async fn a_role_reaches_the_members_and_namespaces_it_names(peer: &Peer) {
     )
     .await;
     let get = async |token: &str, path: &str| stage.face.call("GET", path).token(Some(token)).send().await;
-    let mut page = Value::Null;
-    for _ in 0..100 {
-        // kube-apiserver takes a moment until the rights count.
-        let answer = get(&one, "/api/cluster/all/appPod/web").await;
-        if answer.status == 200 {
-            page = answer.json();
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    // kube-apiserver takes a moment until the rights count.
+    let web = "/api/cluster/all/appPod/web";
+    eventually("the right counts", || async { get(&one, web).await.status == 200 }).await;
+    let page = get(&one, web).await.ok(200);
     assert_eq!((&page["count"], &page["unanswered"]), (&json!(2), &json!([])), "{page}");
     assert!(field(&page, "cluster").iter().all(|cluster| cluster == "beijing"), "{page}");
     assert_eq!(get(&one, "/api/cluster/beijing/appPod/web").await.ok(200)["count"], 2);
@@ -160,12 +154,7 @@ async fn a_role_reaches_the_members_and_namespaces_it_names(peer: &Peer) {
     }
     stage.pods("web", 6).await;
     let path = format!("/api/cluster/all/appPod/web?namespace={shop}");
-    for _ in 0..100 {
-        if get(&inside, &path).await.status == 200 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("the right counts", || async { get(&inside, &path).await.status == 200 }).await;
     assert_eq!(get(&inside, &path).await.ok(200)["count"], 2);
     let problem = refused(&get(&inside, "/api/cluster/all/appPod/web").await, 403);
     assert!(problem["message"].as_str().unwrap().contains("namespace"), "{problem}");
@@ -182,19 +171,16 @@ async fn a_followed_log_ends_with_the_right_to_it(peer: &Peer) {
     let name = format!("reader-{}", peer.namespace().await);
     let rules = json!([{"apiGroups": ["members.muster.dev"], "resources": ["pods/log"], "verbs": ["get"]}]);
     let token = bound(peer, &name, None, rules).await;
-    for _ in 0..100 {
-        if stage.face.call("GET", &path).token(Some(&token)).send().await.status == 200 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("the right counts", || async {
+        stage.face.call("GET", &path).token(Some(&token)).send().await.status == 200
+    })
+    .await;
     let bearer = format!("Bearer {token}");
     let mut tab = Tab::open(stage.face.address, "/wapi/v1/stream", &[("authorization", &bearer)]).await.unwrap();
     tab.say(json!({"follow": {"id": "log", "path": format!("{path}?follow=true")}})).await;
-    let soon = Duration::from_secs(10);
-    assert_eq!(tab.hear(soon).await.unwrap()["event"], "open");
+    assert_eq!(tab.hear(PATIENCE).await.unwrap()["event"], "open");
     tab.say(json!({"follow": {"id": "file", "path": format!("{path}/file?path=/var/log/app.log&follow=true")}})).await;
-    let heard = tab.hear(soon).await.unwrap();
+    let heard = tab.hear(PATIENCE).await.unwrap();
     assert_eq!((&heard["id"], &heard["code"]), (&json!("file"), &json!(403)), "a file is read with another right");
     let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}");
     peer.delete(&binding).await.ok(200);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fleet::{Care, Connection, Fleet, Pace, Rules};
 use http::Request;
 use kube::Client;
-use muster_tests::{Answer, Peer};
+use muster_tests::{Answer, PATIENCE, Peer};
 use muster_tests_gateway::Face;
 use serde_json::{Value, json};
 use simulator::{Member, Settings, Timing};
@@ -52,7 +52,7 @@ impl Stage {
         for name in names {
             let mut watch = fleet.member(name).unwrap().watch();
             let running = watch.wait_for(|status| status.state == fleet::State::Running);
-            tokio::time::timeout(Duration::from_secs(30), running).await.unwrap().unwrap();
+            tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
         }
         Stage { face, fleet, members }
     }
@@ -106,7 +106,7 @@ impl Stage {
 }
 
 pub async fn until(face: &Face, path: &str, right: impl Fn(&Value) -> bool) -> Value {
-    let limit = Instant::now() + Duration::from_secs(40);
+    let limit = Instant::now() + PATIENCE;
     loop {
         let answer: Answer = face.get(path).await;
         if answer.status == 200 && right(&answer.json()) {
@@ -122,6 +122,18 @@ pub async fn ask(client: &Client, method: &str, path: &str, body: Value) -> Valu
     let bytes = if body.is_null() { vec![] } else { body.to_string().into_bytes() };
     let request = Request::builder().method(method).uri(path).header("content-type", media).body(bytes).unwrap();
     client.request::<Value>(request).await.unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+}
+
+/// The clusters that did not answer, with why.
+pub fn silent(page: &Value) -> Vec<(String, String)> {
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    let all = page["unanswered"].as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().map(|one| (text(one, "cluster"), text(one, "message"))).collect()
+}
+
+/// Whether this one alone did not answer: on a busy machine another may be late with what is asked for first.
+pub fn only_silent(page: &Value, cluster: &str) -> bool {
+    matches!(&silent(page)[..], [(name, _)] if name == cluster)
 }
 
 /// The values of one field of rows, in their order.

@@ -57,7 +57,7 @@ async fn a_process_runs_once_at_its_time_over_restarts(peer: &Peer) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ran");
     let manager = stage.manager(&process());
-    stage.at("later", &in_seconds(6), &format!("sh -c 'date +%s >> {}; echo YAY; exit 3'", file.display())).await;
+    stage.at("later", &in_seconds(20), &format!("sh -c 'date +%s >> {}; echo YAY; exit 3'", file.display())).await;
     until(20, "pending", || stage.at_status("later"), |status| status.message.is_some()).await;
     assert!(!file.exists());
     manager.crash().await;

@@ -291,7 +291,7 @@ async fn an_api_server_that_restarts_is_waited_for(peer: &Peer) {
         own.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
         own.launch().unwrap();
-        own.ready_again(Duration::from_secs(60)).await.unwrap();
+        own.ready_again(muster_tests::PATIENCE).await.unwrap();
     }
     scene.succeeded("patient", 60).await;
     let notes = scene.stage.api::<ConfigMap>().list(&Default::default()).await.unwrap();

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_tests::{peer::free_port, process::Process};
+use muster_tests::{PATIENCE, peer::free_port, process::Process};
 
 pub struct Redis {
     pub port: u16,
@@ -94,7 +94,7 @@ impl Redis {
     pub fn launch(&mut self) {
         let log = self.dir.path().join("log");
         self.process = Some(Process::spawn("redis", &programs().join("redis-server"), &self.arguments, &log).unwrap());
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + PATIENCE;
         while self.try_ask(&["PING"]).as_deref() != Ok("PONG") {
             assert!(
                 Instant::now() < end,

@@ -12,7 +12,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     runtime::wait::{await_condition, conditions},
 };
-use muster_tests::Peer;
+use muster_tests::{PATIENCE, Peer, eventually};
 use runtime::{Filter, Manager, Options, Patterns, Registry, Settings};
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::Instant};
@@ -40,7 +40,15 @@ impl Stage {
             let name = crd.metadata.name.clone().unwrap();
             crds.patch(&name, &PatchParams::apply("reconcilers-test").force(), &Patch::Apply(&crd)).await.unwrap();
             let served = await_condition(crds.clone(), &name, conditions::is_crd_established());
-            tokio::time::timeout(Duration::from_secs(30), served).await.expect("the CRD is not established").unwrap();
+            tokio::time::timeout(PATIENCE, served).await.expect("the CRD is not established").unwrap();
+            // Kubernetes serves it some time after it says so.
+            let spec = &crd.spec;
+            let path = format!("/apis/{}/{}/{}?limit=1", spec.group, spec.versions[0].name, spec.names.plural);
+            eventually("the kind is served", || async {
+                let ask = http::Request::get(&path).body(Vec::new()).unwrap();
+                self.client.request_text(ask).await.is_ok()
+            })
+            .await;
         }
     }
 
@@ -118,20 +126,21 @@ impl Drop for Running {
     }
 }
 
-/// Asks until it is so, at most for `limit`; shows the last answer otherwise.
+/// Asks until it is so, at most for `limit` seconds, and not for less than a minute; shows the last answer otherwise.
 pub async fn until<T: Debug, F: Future<Output = T>>(
     limit: u64,
     what: &str,
     mut ask: impl FnMut() -> F,
     so: impl Fn(&T) -> bool,
 ) -> T {
-    let end = Instant::now() + Duration::from_secs(limit);
+    let limit = Duration::from_secs(limit).max(PATIENCE);
+    let end = Instant::now() + limit;
     loop {
         let answer = ask().await;
         if so(&answer) {
             return answer;
         }
-        assert!(Instant::now() < end, "{what}: not within {limit} s; last seen: {answer:#?}");
+        assert!(Instant::now() < end, "{what}: not within {limit:?}; last seen: {answer:#?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

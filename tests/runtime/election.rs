@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt};
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases};
 use runtime::{Context, Controller, Election, Fenced, Next, Options};
 
 use crate::kit::*;
@@ -18,15 +18,20 @@ pub fn cases() -> Vec<Case> {
         a_leader_that_is_cut_off_cannot_write, the_usual_lease_runs_out_before_anybody_takes_over]
 }
 
-/// Short times, so that the cases are.
+/// Times as short as a machine that stands still now and then can keep.
 fn election(place: &Place, identity: &str) -> Election {
     Election {
         identity: identity.to_owned(),
-        lease: Duration::from_secs(4),
-        renew_deadline: Duration::from_secs(2),
+        lease: Duration::from_secs(8),
+        renew_deadline: Duration::from_secs(5),
         retry: Duration::from_millis(400),
         ..Election::new(&place.namespace, "hub")
     }
+}
+
+/// So long that nobody can wait for it to run out.
+fn endless(place: &Place, identity: &str) -> Election {
+    Election { lease: 10 * PATIENCE, renew_deadline: PATIENCE, ..election(place, identity) }
 }
 
 /// Who worked on what, from when to when.
@@ -81,9 +86,9 @@ async fn a_clean_stop_hands_over_at_once(peer: &Peer) {
     let place = Place::new(peer).await;
     place.make("t", 1).await;
     let spans = Spans::default();
-    let first = start(&place, place.client.clone(), "first", &spans);
+    let first = start_with(&place, place.client.clone(), endless(&place, "first"), &spans);
     eventually("the first works", || async { last_by(&spans).as_deref() == Some("first") }).await;
-    let second = start(&place, place.client.clone(), "second", &spans);
+    let second = start_with(&place, place.client.clone(), endless(&place, "second"), &spans);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(last_by(&spans).as_deref(), Some("first"), "the second must wait");
     assert_eq!(second.figure("leader_election_master_status{name=\"hub\"}"), 0.0);
@@ -142,7 +147,7 @@ async fn the_usual_lease_runs_out_before_anybody_takes_over(peer: &Peer) {
     let leases: Api<Lease> = Api::namespaced(place.client.clone(), &place.namespace);
     let before = leases.get("hub").await.unwrap().spec.unwrap();
     assert_eq!(before.holder_identity.as_deref(), Some("first"), "nobody has released it");
-    let taken = tokio::time::timeout(Duration::from_secs(60), async {
+    let taken = tokio::time::timeout(PATIENCE, async {
         while last_by(&spans).as_deref() != Some("second") {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

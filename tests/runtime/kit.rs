@@ -3,12 +3,13 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, CustomResource, CustomResourceExt, ResourceExt};
-use muster_tests::Peer;
+pub use muster_tests::eventually;
+use muster_tests::{PATIENCE, Peer};
 use runtime::{Context, Controller, Failure, Handle, Key, Manager, Metrics, Next, Options, Reconciler, Registry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -194,7 +195,7 @@ impl Running {
                 let _ = end.send(());
             }
         });
-        let handle = tokio::task::block_in_place(|| handle.recv_timeout(Duration::from_secs(20)).unwrap());
+        let handle = tokio::task::block_in_place(|| handle.recv_timeout(PATIENCE).unwrap());
         Running { handle, metrics, stop, ended: Mutex::new(ended), runtime: Some(runtime) }
     }
 
@@ -202,7 +203,7 @@ impl Running {
     pub fn stop(mut self) {
         self.stop.cancel();
         tokio::task::block_in_place(|| {
-            self.ended.get_mut().unwrap().recv_timeout(Duration::from_secs(60)).expect("the manager did not stop");
+            self.ended.get_mut().unwrap().recv_timeout(PATIENCE).expect("the manager did not stop");
             if let Some(runtime) = self.runtime.take() {
                 runtime.shutdown_timeout(Duration::from_secs(2));
             }
@@ -229,14 +230,6 @@ impl Drop for Running {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-pub async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !check().await {
-        assert!(Instant::now() < limit, "it did not happen that {what}");
-        tokio::time::sleep(Duration::from_millis(30)).await;
     }
 }
 

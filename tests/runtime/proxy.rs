@@ -54,6 +54,12 @@ impl Proxy {
         }));
     }
 
+    pub fn cut_no_more(&mut self) {
+        if let Some(cutter) = self.cutter.take() {
+            cutter.abort();
+        }
+    }
+
     /// How many connections were cut so far.
     pub fn cuts(&self) -> usize {
         self.state.lock().unwrap().cuts
@@ -80,9 +86,7 @@ fn cut(state: &Mutex<State>) {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.accept.abort();
-        if let Some(cutter) = self.cutter.take() {
-            cutter.abort();
-        }
+        self.cut_no_more();
         self.block();
     }
 }

@@ -64,8 +64,12 @@ async fn every_object_is_reconciled_and_what_is_gone_is_told(peer: &Peer) {
     place.tasks.delete("t7", &Default::default()).await.unwrap();
     let name = format!("{}/t7", place.namespace);
     eventually("the deletion is told", || async { gone.lock().unwrap().contains(&name) }).await;
-    assert!(running.figure("controller_runtime_reconcile_total{controller=\"mirror\",result=\"success\"}") >= 41.0);
-    assert_eq!(running.figure("workqueue_depth{name=\"mirror\""), 0.0);
+    // Counted when the reconcile is over, a moment after what it did can be seen.
+    eventually("all are counted", || async {
+        running.figure("controller_runtime_reconcile_total{controller=\"mirror\",result=\"success\"}") >= 41.0
+            && running.figure("workqueue_depth{name=\"mirror\"") == 0.0
+    })
+    .await;
     assert_eq!(running.figure("controller_runtime_reconcile_errors_total{controller=\"mirror\"}"), 0.0);
     running.stop();
 }
@@ -270,6 +274,7 @@ async fn a_panic_is_contained_counted_and_retried(peer: &Peer) {
     assert_eq!(running.figure(&format!("controller_runtime_reconcile_panics_total{{controller=\"{name}\"}}")), 3.0);
     assert_eq!(running.figure(&format!("workqueue_retries_total{{name=\"{name}\"")), 3.0);
     // Once when it begins, once when it is over.
+    eventually("its end is told", || async { !logged(&[&name, "no longer fails"]).is_empty() }).await;
     assert_eq!(logged(&[&name, "panicked: planted"]).len(), 1);
     assert_eq!(logged(&[&name, "no longer fails"]).len(), 1);
     running.stop();

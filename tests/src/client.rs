@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::Peer;
 use crate::peer::TOKEN;
+use crate::{PATIENCE, Peer};
 
 pub type H2 = http2::SendRequest<BoxBody<Bytes, Infallible>>;
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -126,6 +126,22 @@ pub async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), limit:
     all
 }
 
+/// The head of an answer whose connection may stay open after it, and what came with it.
+pub async fn read_head(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
+    let mut all = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, async {
+        let mut buffer = [0; 16384];
+        while !all.windows(4).any(|end| end == b"\r\n\r\n") {
+            match stream.read(&mut buffer).await {
+                Ok(n) if n > 0 => all.extend_from_slice(&buffer[..n]),
+                _ => break,
+            }
+        }
+    })
+    .await;
+    String::from_utf8_lossy(&all).into_owned()
+}
+
 pub(crate) async fn plain_post(port: u16, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connect");
     let head = format!(
@@ -133,7 +149,7 @@ pub(crate) async fn plain_post(port: u16, path: &str, body: &str) -> String {
         body.len()
     );
     stream.write_all(head.as_bytes()).await.expect("write");
-    String::from_utf8_lossy(&read_until(&mut stream, Duration::from_secs(20)).await).into_owned()
+    String::from_utf8_lossy(&read_until(&mut stream, PATIENCE).await).into_owned()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -168,7 +184,7 @@ impl<'a> Call<'a> {
             body: None,
             media: None,
             token: Some(TOKEN.to_owned()),
-            limit: Duration::from_secs(60),
+            limit: PATIENCE,
             way: Way::Shared,
         }
     }
@@ -243,7 +259,7 @@ impl<'a> Call<'a> {
             loop {
                 tries += 1;
                 let opened = match self.clone().open().await {
-                    Err(why) if tries < 9 && why.downcast_ref().is_some_and(is_goodbye) => {
+                    Err(why) if tries < 9 && why.downcast_ref().is_some_and(|why| self.can_go_again(why)) => {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                         continue;
                     }
@@ -253,7 +269,9 @@ impl<'a> Call<'a> {
                 let body = match body.collect().await {
                     // A refusal did nothing, so it can be had again, with its body.
                     Err(cut)
-                        if (parts.status.as_u16() >= 400 || self.method == "GET") && tries < 9 && is_goodbye(&cut) =>
+                        if tries < 9
+                            && (self.can_go_again(&cut) && self.method == "GET"
+                                || parts.status.as_u16() >= 400 && is_goodbye(&cut)) =>
                     {
                         continue;
                     }
@@ -265,6 +283,12 @@ impl<'a> Call<'a> {
         })
         .await
         .map_err(|_| format!("no answer within {limit:?}"))?
+    }
+
+    /// Whether what failed was not done, or was only looked at. The server may say goodbye to the connection that calls share,
+    /// and on a machine that stood still in between it hangs up before whatever is under way on it is answered.
+    fn can_go_again(&self, why: &hyper::Error) -> bool {
+        is_goodbye(why) || self.method == "GET" && self.way == Way::Shared && is_cut(why)
     }
 
     pub async fn open(self) -> Result<http::Response<Incoming>, Failure> {
@@ -320,6 +344,18 @@ fn is_goodbye(refused: &hyper::Error) -> bool {
     let cause = std::error::Error::source(refused).and_then(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| cause.is_go_away() && cause.is_remote() && cause.reason() == Some(h2::Reason::NO_ERROR))
         || refused.is_canceled()
+}
+
+/// Whether the connection broke.
+fn is_cut(failed: &hyper::Error) -> bool {
+    let mut cause = std::error::Error::source(failed);
+    while let Some(why) = cause {
+        if why.is::<std::io::Error>() || why.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io) {
+            return true;
+        }
+        cause = why.source();
+    }
+    false
 }
 
 /// One answer, whole.
@@ -423,7 +459,7 @@ impl Watch {
 
     pub async fn try_by(call: Call<'_>) -> Result<Watch, String> {
         let (what, call) = (call.path.clone(), call.fresh());
-        let opened = tokio::time::timeout(Duration::from_secs(20), call.open()).await;
+        let opened = tokio::time::timeout(PATIENCE, call.open()).await;
         let response = opened.map_err(|_| "headers did not come".to_owned())?.map_err(|why| why.to_string())?;
         let (parts, body) = response.into_parts();
         if parts.status != 200 {
@@ -433,11 +469,11 @@ impl Watch {
         Ok(Watch { what, body, buffer: Vec::new(), ready: VecDeque::new(), headers: parts.headers })
     }
 
-    /// The next event within ten seconds; `None` when the stream ended.
+    /// The next event; `None` when the stream ended.
     pub async fn next(&mut self) -> Option<Value> {
-        match tokio::time::timeout(Duration::from_secs(10), self.advance()).await {
+        match tokio::time::timeout(PATIENCE, self.advance()).await {
             Ok(event) => event,
-            Err(_) => panic!("{}: no event within 10 s", self.what),
+            Err(_) => panic!("{}: no event within {PATIENCE:?}", self.what),
         }
     }
 

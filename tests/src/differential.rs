@@ -1,7 +1,6 @@
 //! Sequences of requests as data, sent to both peers and compared step by step.
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use base64::Engine;
 use serde::Deserialize;
@@ -158,7 +157,7 @@ impl Step {
         let fill = |text: &str| saved.iter().fold(text.to_owned(), |t, (k, v)| t.replace(&format!("{{{k}}}"), v));
         let call = fill(&self.call);
         let (method, path) = call.split_once(' ').unwrap_or(("GET", &call));
-        let mut request = Call::new(peer, method, path).limit(Duration::from_secs(30));
+        let mut request = Call::new(peer, method, path).limit(crate::PATIENCE);
         if let Some(body) = &self.body {
             request = request.body(fill(&body.to_string()));
         } else if let Some(raw) = &self.raw {

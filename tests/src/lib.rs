@@ -11,6 +11,8 @@ pub mod peer;
 pub mod process;
 pub mod proto;
 pub mod runner;
+pub mod wait;
 
 pub use client::{Answer, Call, Watch};
 pub use peer::{Kind, Peer};
+pub use wait::{PATIENCE, eventually, within};

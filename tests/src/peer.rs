@@ -38,6 +38,9 @@ impl Kind {
     }
 }
 
+/// A start asks often; an answer that was lost must not hold up the next question for long.
+const ONE_PROBE: Duration = Duration::from_secs(10);
+
 pub const TOKEN: &str = "suite-admin-token";
 /// Of `suite-worker`, who may do what roles say.
 pub const WORKER: &str = "suite-worker-token";
@@ -130,7 +133,7 @@ impl Peer {
         }
         let start = Instant::now();
         peer.launch()?;
-        peer.until_ready(Duration::from_secs(90)).await?;
+        peer.until_ready(Duration::from_secs(180)).await?;
         peer.started_in = start.elapsed();
         Ok(peer)
     }
@@ -242,7 +245,7 @@ impl Peer {
                 }
             }
             if roots.is_some()
-                && let Ok(answer) = Call::get(self, "/readyz").limit(Duration::from_secs(2)).fresh().try_send().await
+                && let Ok(answer) = Call::get(self, "/readyz").limit(ONE_PROBE).fresh().try_send().await
                 && answer.status == 200
             {
                 return Ok(start.elapsed());
@@ -259,7 +262,7 @@ impl Peer {
     pub async fn ready_again(&self, limit: Duration) -> Result<Duration, String> {
         let start = Instant::now();
         while start.elapsed() < limit {
-            let call = Call::get(self, "/readyz").limit(Duration::from_secs(2)).fresh();
+            let call = Call::get(self, "/readyz").limit(ONE_PROBE).fresh();
             if call.try_send().await.is_ok_and(|answer| answer.status == 200) {
                 return Ok(start.elapsed());
             }
@@ -338,7 +341,10 @@ impl Peer {
             self.port,
             self.ca_file().display()
         );
-        std::fs::write(&path, text).unwrap();
+        // As a whole: cases beside this one read it.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let part = self.dir.join(format!("suite.kubeconfig.{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path)).unwrap();
         path
     }
 

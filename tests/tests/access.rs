@@ -16,7 +16,7 @@ mod tokens;
 
 use std::time::{Duration, Instant};
 
-use muster_tests::{Answer, Peer};
+use muster_tests::{Answer, PATIENCE, Peer};
 use serde_json::{Value, json};
 
 fn main() {
@@ -66,7 +66,7 @@ pub async fn until_allowed(peer: &Peer, who: &str, attributes: Value) {
         if answer["status"]["allowed"] == true {
             return;
         }
-        assert!(!peer.is_muster() && start.elapsed() < Duration::from_secs(10), "{who} was never allowed {attributes}");
+        assert!(!peer.is_muster() && start.elapsed() < PATIENCE, "{who} was never allowed {attributes}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use muster_tests::peer::Settings;
 use muster_tests::runner::{arguments, install_panic_hook};
-use muster_tests::{Kind, Peer, Watch};
+use muster_tests::{Kind, PATIENCE, Peer, Watch, eventually};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -160,8 +160,7 @@ async fn kill_minus_nine_loses_nothing() {
             writer.await.unwrap();
         }
         run.peer.launch().unwrap();
-        let took =
-            run.peer.ready_again(Duration::from_secs(30)).await.unwrap_or_else(|why| panic!("cycle {cycle}: {why}"));
+        let took = run.peer.ready_again(PATIENCE).await.unwrap_or_else(|why| panic!("cycle {cycle}: {why}"));
         slowest = slowest.max(took);
         check_state(&run, cycle).await;
     }
@@ -170,9 +169,7 @@ async fn kill_minus_nine_loses_nothing() {
     run.done.store(true, Ordering::SeqCst);
     let mut histories = Vec::new();
     for watcher in watchers {
-        histories.push(
-            tokio::time::timeout(Duration::from_secs(60), watcher).await.expect("a watcher did not catch up").unwrap(),
-        );
+        histories.push(tokio::time::timeout(PATIENCE, watcher).await.expect("a watcher did not catch up").unwrap());
     }
     histories.iter().for_each(|history| check_history(&run.objects.lock().unwrap(), history));
     assert!(histories.windows(2).all(|pair| pair[0] == pair[1]), "watchers saw different histories");
@@ -210,7 +207,7 @@ async fn write(run: Arc<Run>, writer: usize, mut seed: u64) {
             (Some(_), true) => run.peer.call("DELETE", &path),
             (Some(_), false) => run.peer.call("PUT", &path).body(map(&name, step)),
         };
-        let answer = call.limit(Duration::from_secs(20)).try_send().await;
+        let answer = call.limit(PATIENCE).try_send().await;
         let mut objects = run.objects.lock().unwrap();
         let known = objects.get_mut(&name).unwrap();
         known.step = step;
@@ -236,14 +233,14 @@ async fn write(run: Arc<Run>, writer: usize, mut seed: u64) {
 /// Compare-and-set on one object by everybody: no increment may be lost, none may happen twice.
 async fn count_up(run: &Run) {
     let path = format!("{MAPS}/counter");
-    let Ok(answer) = run.peer.call("GET", &path).limit(Duration::from_secs(20)).try_send().await else { return };
+    let Ok(answer) = run.peer.call("GET", &path).limit(PATIENCE).try_send().await else { return };
     if answer.status != 200 {
         return;
     }
     let mut object = answer.json();
     let n: u64 = object["data"]["n"].as_str().unwrap().parse().unwrap();
     object["data"]["n"] = json!((n + 1).to_string());
-    let answer = run.peer.call("PUT", &path).body(&object).limit(Duration::from_secs(20)).try_send().await;
+    let answer = run.peer.call("PUT", &path).body(&object).limit(PATIENCE).try_send().await;
     let mut objects = run.objects.lock().unwrap();
     let counter = objects.entry("counter".to_owned()).or_default();
     match answer {
@@ -458,17 +455,11 @@ async fn full_disk_recovers() {
         if answer.status == 201 {
             watch.expect("ADDED", "after").await;
             // The probe may come a moment later.
-            for _ in 0..50 {
-                if peer.get("/readyz").await.status == 200 {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            assert_eq!(peer.get("/readyz").await.status, 200);
+            eventually("it is ready again", || async { peer.get("/readyz").await.status == 200 }).await;
             // And nothing that failed came back, nothing acknowledged was lost, over a restart too.
             peer.kill();
             peer.launch().unwrap();
-            peer.ready_again(Duration::from_secs(30)).await.unwrap_or_else(|why| panic!("{why}"));
+            peer.ready_again(PATIENCE).await.unwrap_or_else(|why| panic!("{why}"));
             assert_eq!(peer.get(MAPS).await.ok(200)["items"].as_array().unwrap().len(), written + 1);
             return;
         }
@@ -506,8 +497,8 @@ async fn a_definition_goes_on_going_after_a_kill() {
         tokio::time::sleep(Duration::from_millis(delay)).await;
         peer.kill();
         peer.launch().unwrap();
-        peer.ready_again(Duration::from_secs(30)).await.unwrap();
-        until("only the held one is left", || async {
+        peer.ready_again(PATIENCE).await.unwrap();
+        eventually("only the held one is left", || async {
             let items = peer.get(path).await.ok(200)["items"].clone();
             items.as_array().is_some_and(|items| items.len() == 1 && items[0]["metadata"]["name"] == "held")
         })
@@ -515,18 +506,8 @@ async fn a_definition_goes_on_going_after_a_kill() {
         peer.post(path, widget("late", &[])).await.fails(403, "Forbidden");
         assert!(peer.get(&one).await.ok(200)["metadata"]["deletionTimestamp"].is_string());
         peer.patch(&format!("{path}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.ok(200);
-        until("the definition is gone", || async { peer.get(&one).await.status == 404 }).await;
+        eventually("the definition is gone", || async { peer.get(&one).await.status == 404 }).await;
         // What is served follows the definitions; nobody who could be made to wait asked for this deletion.
-        until("its collection is gone", || async { peer.get(path).await.status == 404 }).await;
+        eventually("its collection is gone", || async { peer.get(path).await.status == 404 }).await;
     }
-}
-
-async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    for _ in 0..200 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{what}: not within 10 s");
 }

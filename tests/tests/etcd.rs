@@ -9,12 +9,12 @@ mod quorum;
 mod sharing;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use members::Members;
 use muster_tests::peer::{Settings, free_port};
 use muster_tests::runner::Case;
-use muster_tests::{Kind, Peer, cases};
+use muster_tests::{Kind, PATIENCE, Peer, cases};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -83,7 +83,8 @@ async fn a_write_of_unknown_outcome_is_a_timeout(_: &Peer) {
 
     etcd.passing.send_replace(false);
     let path = format!("{MAPS}/before");
-    let patience = Duration::from_secs(50);
+    // Longer than the server's own.
+    let patience = 2 * PATIENCE;
     let (created, updated) = tokio::join!(
         peer.call("POST", MAPS).body(map("doubtful", "1")).fresh().limit(patience).send(),
         peer.call("PUT", &path).body(map("before", "2")).fresh().limit(patience).send(),
@@ -96,7 +97,7 @@ async fn a_write_of_unknown_outcome_is_a_timeout(_: &Peer) {
 
     // Nobody was lied to: the writes may have happened, and what is read now is the truth.
     etcd.passing.send_replace(true);
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     loop {
         let answer = peer.call("POST", MAPS).body(map("after", "1")).fresh().limit(patience).send().await;
         if answer.status == 201 || answer.status == 409 {

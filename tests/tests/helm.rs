@@ -229,7 +229,7 @@ async fn end_jobs(peer: Arc<Peer>) {
 
 fn run(helm: &Path, peer: &Peer, line: &str) -> (i32, String) {
     let output = Command::new("timeout")
-        .args(["--signal=KILL", "90"])
+        .args(["--signal=KILL", "180"])
         .arg(helm)
         .args(line.split(' '))
         .env("KUBECONFIG", peer.kubeconfig())

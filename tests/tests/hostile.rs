@@ -15,7 +15,7 @@ use bytes::Bytes;
 use muster_tests::client::read_until;
 use muster_tests::proto::{MEDIA, Message, envelope, metadata};
 use muster_tests::runner::{Case, On};
-use muster_tests::{Answer, Peer, cases};
+use muster_tests::{Answer, PATIENCE, Peer, cases};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -61,10 +61,7 @@ async fn still_well(peer: &Peer, before: u64, mebibytes: u64) {
 
 async fn post(peer: &Peer, body: impl Into<Bytes>, media: &str) -> Answer {
     let bytes: Bytes = body.into();
-    let start = Instant::now();
-    let answer = peer.call("POST", MAPS).body(bytes.to_vec()).media(media).fresh().send().await;
-    assert!(start.elapsed() < Duration::from_secs(10), "took {:?}", start.elapsed());
-    answer
+    peer.call("POST", MAPS).body(bytes.to_vec()).media(media).fresh().send().await
 }
 
 // B-2
@@ -144,7 +141,7 @@ async fn deep_json(peer: &Peer) {
                 peer.call("PATCH", &format!("{MAPS}/none")).body(deep.clone()).media(media).fresh().send().await;
             refused(&answer);
         }
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < 2 * PATIENCE, "took {:?}", start.elapsed());
     }
     still_well(peer, before, 128).await;
 }
@@ -211,14 +208,7 @@ async fn yaml_aliases(peer: &Peer) {
     }
     bomb.push_str("metadata: {name: bomb}\ndata: *a29\n");
     for path in [MAPS.to_owned(), format!("{MAPS}?fieldValidation=Strict")] {
-        let answer = peer
-            .call("POST", &path)
-            .body(bomb.clone())
-            .media("application/yaml")
-            .fresh()
-            .limit(Duration::from_secs(10))
-            .send()
-            .await;
+        let answer = peer.call("POST", &path).body(bomb.clone()).media("application/yaml").fresh().send().await;
         refused(&answer);
     }
     let loops = "metadata: &m\n  name: x\n  labels: *m\n";
@@ -299,10 +289,7 @@ async fn endless_chunked_body(peer: &Peer) {
     let mut sent = 0;
     // The server must stop us: by an answer, or by closing. A gibibyte is more than it may ever take.
     while sent < 16 * 1024 {
-        if tokio::time::timeout(Duration::from_secs(10), stream.write_all(chunk.as_bytes()))
-            .await
-            .is_ok_and(|done| done.is_ok())
-        {
+        if tokio::time::timeout(PATIENCE, stream.write_all(chunk.as_bytes())).await.is_ok_and(|done| done.is_ok()) {
             sent += 1;
         } else {
             break;
@@ -314,15 +301,15 @@ async fn endless_chunked_body(peer: &Peer) {
     still_well(peer, before, 128).await;
 }
 
-/// The time within which a server must have given up on a peer that does not go on.
-const PATIENCE: Duration = Duration::from_secs(65);
+/// The time within which a server must have given up on a peer that does not go on: a minute, and another for a slow machine.
+const GIVEN_UP: Duration = Duration::from_secs(120);
 
 // B-3: slow-loris.
 async fn slow_headers(peer: &Peer) {
     let mut stream = peer.tls("http/1.1").await.unwrap();
     stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\n").await.unwrap();
     let start = Instant::now();
-    let closed = tokio::time::timeout(PATIENCE, async {
+    let closed = tokio::time::timeout(GIVEN_UP, async {
         let mut buffer = [0; 1024];
         loop {
             tokio::select! {
@@ -345,8 +332,8 @@ async fn slow_body(peer: &Peer) {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     let start = Instant::now();
-    let answer = read_until(&mut stream, PATIENCE).await;
-    assert!(start.elapsed() < PATIENCE, "a body that does not come was waited for without end");
+    let answer = read_until(&mut stream, GIVEN_UP).await;
+    assert!(start.elapsed() < GIVEN_UP, "a body that does not come was waited for without end");
     let answer = String::from_utf8_lossy(&answer);
     assert!(!answer.starts_with("HTTP/1.1 5") || answer.starts_with("HTTP/1.1 504"), "{}", cut(&answer));
 }

@@ -3,11 +3,11 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
 use muster_tests::runner::{arguments, chosen_peers, install_panic_hook};
+use muster_tests::{PATIENCE, Peer};
 
 #[path = "kubectl/cascades.rs"]
 mod cascades;
@@ -273,14 +273,14 @@ const STEPS: &[Step] = &[
     step("delete cm made -n demo"),
     step("delete cm made -n demo"),
     step("delete cm made -n demo --ignore-not-found"),
-    step("wait --for=delete cm/made -n demo --timeout=5s"),
+    step("wait --for=delete cm/made -n demo --timeout=60s"),
     step("wait --for=jsonpath={.data.j}=never cm/applied -n demo --timeout=1s"),
-    step("wait --for=jsonpath={.metadata.name}=applied cm/applied -n demo --timeout=5s"),
+    step("wait --for=jsonpath={.metadata.name}=applied cm/applied -n demo --timeout=60s"),
     step("delete cm,secret --all -n demo"),
     step("get cm,secret -n demo"),
     step("delete lease lock -n demo --now"),
     fed("apply -f -", CRD),
-    step("wait --for=condition=established crd/crontabs.stable.example.com --timeout=10s"),
+    step("wait --for=condition=established crd/crontabs.stable.example.com --timeout=60s"),
     // Kubernetes takes a while to publish what it serves.
     step("wait --for=jsonpath={.metadata.name}=never crd/crontabs.stable.example.com --timeout=4s"),
     fed("apply -f -", CRD),
@@ -476,7 +476,7 @@ fn known(line: &str) -> Option<&'static str> {
 fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
     // Every wait has an end.
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "60"]).arg(kubectl).arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
+    command.args(["--signal=KILL", "120"]).arg(kubectl).arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
     // A cache of its own for each server; otherwise one would see the other's discovery.
     command.env("KUBECACHEDIR", peer.dir.join("kubecache")).env("HOME", &peer.dir);
     command.env("KUBE_EDITOR", "sed -i s/hello/welcome/");
@@ -561,30 +561,39 @@ fn is_age(word: &str) -> bool {
 }
 
 fn watch_shows_changes(kubectl: &std::path::Path, peer: &Peer) -> bool {
+    let each = |line: &'static str| run(kubectl, peer, &step(line));
     let log = peer.dir.join("watched.txt");
+    // One that is there before: when it is shown, what comes after it is.
+    each("create cm known -n default");
+    each("label cm known -n default watched=yes");
+    let shown = |words: &str| {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let seen = std::fs::read_to_string(&log).unwrap_or_default();
+            if seen.contains(words) {
+                return seen;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        String::new()
+    };
     let out = std::fs::File::create(&log).unwrap();
     let mut watching = command(kubectl, peer, "get cm -n default -w --output-watch-events -l watched=yes")
         .stdout(out)
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    let each = |line: &'static str| run(kubectl, peer, &step(line));
+    shown("known");
     each("create cm w -n default");
     each("label cm w -n default watched=yes");
     each("label cm w -n default more=1");
     each("delete cm w -n default");
-    let mut seen = String::new();
-    for _ in 0..50 {
-        std::thread::sleep(Duration::from_millis(100));
-        seen = std::fs::read_to_string(&log).unwrap_or_default();
-        if seen.contains("DELETED") {
-            break;
-        }
-    }
+    let seen = shown("DELETED");
     let _ = watching.kill();
     let _ = watching.wait();
+    each("delete cm known -n default");
+    let words = seen.lines().filter_map(|line| line.split_once(char::is_whitespace));
     let events: Vec<&str> =
-        seen.lines().filter_map(|line| line.split_whitespace().next()).filter(|word| *word != "EVENT").collect();
+        words.filter(|(_, rest)| rest.split_whitespace().next() == Some("w")).map(|(event, _)| event).collect();
     events == ["ADDED", "MODIFIED", "DELETED"]
 }

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::time::Duration;
 
 const WIDTH: usize = 8;
 
@@ -40,7 +39,7 @@ struct Allowed {
 /// What of an answer must be the same: the code, the reason, and the field and reason of every cause.
 async fn verdict(peer: &Peer, verb: &str, path: &str, object: &Value) -> String {
     let path = format!("{path}?dryRun=All&fieldValidation=Strict");
-    let call = Call::new(peer, verb, &path).limit(Duration::from_secs(30)).body(object.to_string());
+    let call = Call::new(peer, verb, &path).limit(muster_tests::PATIENCE).body(object.to_string());
     // A server may drop the stream: kube-apiserver panics over some objects.
     let Ok(answer) = AssertUnwindSafe(call.send()).catch_unwind().await else { return "no answer".to_owned() };
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();

@@ -5,7 +5,6 @@
 pub mod browser;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use gateway::{Actions, Limits, Options, Rate, Upstream, bind};
@@ -16,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use muster_tests::peer::TOKEN;
-use muster_tests::{Answer, Peer};
+use muster_tests::{Answer, PATIENCE, Peer, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -196,7 +195,7 @@ impl Call<'_> {
                 body,
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), exchange).await.unwrap_or_else(|_| panic!("{what}: no answer"))
+        tokio::time::timeout(PATIENCE, exchange).await.unwrap_or_else(|_| panic!("{what}: no answer"))
     }
 }
 
@@ -238,13 +237,11 @@ pub async fn user(peer: &Peer, name: &str, within: Option<&str>, rules: Option<V
     if within.is_some() || name.contains("full") {
         let attributes = json!({"verb": "list", "resource": "configmaps", "namespace": within.unwrap_or("default")});
         let review = json!({"spec": {"resourceAttributes": attributes}});
-        for _ in 0..100 {
+        eventually("the rights count", || async {
             let call = peer.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").body(review.clone());
-            if call.token(Some(&token)).send().await.ok(201)["status"]["allowed"] == true {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            call.token(Some(&token)).send().await.ok(201)["status"]["allowed"] == true
+        })
+        .await;
     }
     token
 }
@@ -264,11 +261,6 @@ pub async fn define_things(peer: &Peer, group: &str) {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing"});
     let definition = json!({"metadata": {"name": format!("things.{group}")}, "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}});
     peer.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.ok(201);
-    for _ in 0..200 {
-        if peer.get(&format!("/apis/{group}/v1/things")).await.status == 200 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("things.{group} are not served");
+    let path = format!("/apis/{group}/v1/things");
+    eventually("things are served", || async { peer.get(&path).await.status == 200 }).await;
 }

@@ -38,7 +38,7 @@ impl Stage {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).await.unwrap();
         drop(stdin);
-        let ended = tokio::time::timeout(Duration::from_secs(120), child.wait_with_output()).await;
+        let ended = tokio::time::timeout(Duration::from_secs(180), child.wait_with_output()).await;
         let ended = ended.unwrap_or_else(|_| panic!("`kubectl {line}` did not end")).unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (ended.status.code().unwrap_or(-1), text(ended.stdout), text(ended.stderr))

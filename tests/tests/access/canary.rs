@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use muster_tests::peer::{Settings, TOKEN};
 use muster_tests::runner::Case;
-use muster_tests::{Answer, Kind, Peer, cases};
-use serde_json::{Value, json};
+use muster_tests::{Answer, Kind, Peer, cases, eventually};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -43,16 +43,23 @@ async fn secrets_show_nowhere_but_where_they_are_asked_for(_: &Peer) {
     assert!(fs::metadata(&copy).is_ok_and(|file| file.len() > 1000), "the backup is searched with the other files");
     // Spans are sent in batches, a moment later.
     let one = b"/api/v1/namespaces/default/secrets/canary";
-    for _ in 0..500 {
-        if traces.lock().unwrap().windows(one.len()).any(|window| window == one) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    eventually("the traces say something of secrets", || async {
+        traces.lock().unwrap().windows(one.len()).any(|window| window == one)
+    })
+    .await;
     let traces = traces.lock().unwrap().clone();
-    assert!(traces.windows(one.len()).any(|window| window == one), "the traces say nothing of secrets");
     search("a trace", &traces, &hunted);
     // Everything acknowledged is on disk; the audit log is written a moment later.
+    for words in [
+        "\"resource\":\"secrets\"",
+        "\"impersonatedUser\":\"canary-watcher\"",
+        "\"authorization.k8s.io/reason\":\"RBAC: allowed by ClusterRoleBinding",
+    ] {
+        eventually(&format!("the audit log has {words}"), || async {
+            fs::read_to_string(peer.dir.join("data/audit/audit.log")).is_ok_and(|audit| audit.contains(words))
+        })
+        .await;
+    }
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     peer.kill();
     let mut files = 0;
@@ -64,10 +71,6 @@ async fn secrets_show_nowhere_but_where_they_are_asked_for(_: &Peer) {
         }
     });
     assert!(files > 4, "only {files} files were searched");
-    let audit = fs::read_to_string(peer.dir.join("data/audit/audit.log")).unwrap();
-    assert!(audit.contains("\"resource\":\"secrets\""), "the audit log says nothing of secrets");
-    assert!(audit.contains("\"impersonatedUser\":\"canary-watcher\""));
-    assert!(audit.contains("\"authorization.k8s.io/reason\":\"RBAC: allowed by ClusterRoleBinding"));
 }
 
 /// Uses secrets in every way there is; keeps the answers that must not repeat them, gives back the tokens that were made.
@@ -125,14 +128,9 @@ async fn plant(peer: &Peer, refusals: &mut Vec<Answer>) -> Vec<String> {
     let annotations = json!({"kubernetes.io/service-account.name": "canary"});
     let metadata = json!({"name": "canary-token", "annotations": annotations});
     peer.post(secrets, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await.ok(201);
-    let mut held = Value::Null;
-    for _ in 0..500 {
-        held = peer.get(&format!("{secrets}/canary-token")).await.ok(200)["data"]["token"].clone();
-        if held.is_string() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let held = async || peer.get(&format!("{secrets}/canary-token")).await.ok(200)["data"]["token"].clone();
+    eventually("the Secret holds a token", || async { held().await.is_string() }).await;
+    let held = held().await;
     let held = String::from_utf8(BASE64_STANDARD.decode(held.as_str().unwrap()).unwrap()).unwrap();
     vec![token, held]
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use muster_tests::peer::{Settings, TOKEN, WORKER};
 use muster_tests::runner::Case;
-use muster_tests::{Call, Kind, Peer, Watch, cases};
+use muster_tests::{Call, Kind, Peer, Watch, cases, within};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -28,6 +28,9 @@ pub fn cases() -> Vec<Case> {
 const LIMIT: Duration = Duration::from_secs(30);
 /// Clocks differ: a signed token is believed for so long after it has expired, as in Kubernetes.
 const LEEWAY: Duration = Duration::from_secs(60);
+
+/// Of a certificate: long enough for everything that is opened with it.
+const LIFE: Duration = Duration::from_secs(25);
 
 const QUIET: &str = "/api/v1/namespaces/quiet/configmaps";
 const BUSY: &str = "/api/v1/namespaces/busy/configmaps";
@@ -62,9 +65,8 @@ async fn both_end<'a>(limit: Duration, admin: impl Fn(&'static str, &str) -> Cal
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    let ended = async |mut watch: Watch| {
-        tokio::time::timeout(limit, async { while watch.advance().await.is_some() {} }).await.is_ok()
-    };
+    let ended =
+        async |mut watch: Watch| within(limit, async { while watch.advance().await.is_some() {} }).await.is_some();
     tokio::select! {
         () = news => {}
         (quiet, busy) = async { tokio::join!(ended(quiet), ended(busy)) } => {
@@ -89,7 +91,7 @@ async fn a_watch_ends_when_its_certificate_expires(_: &Peer) {
     let mut leaf = CertificateParams::new(Vec::<String>::new()).unwrap();
     leaf.distinguished_name.push(DnType::CommonName, "brief");
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    leaf.not_after = (SystemTime::now() + Duration::from_secs(8)).into();
+    leaf.not_after = (SystemTime::now() + LIFE).into();
     let key = KeyPair::generate().unwrap();
     let certificate = leaf.signed_by(&key, &issuer).unwrap();
     let mut roots = RootCertStore::empty();
@@ -101,11 +103,16 @@ async fn a_watch_ends_when_its_certificate_expires(_: &Peer) {
     // One connection is kept, and outlives the certificate it was opened with.
     let watches = opened(|path| peer.call("GET", path).token(None)).await;
     let mut kept = peer.h2().await.unwrap();
+    let port = peer.port;
+    let ask = || {
+        let ask = http::Request::get(format!("https://127.0.0.1:{port}{QUIET}"));
+        ask.body(http_body_util::BodyExt::boxed(http_body_util::Full::<bytes::Bytes>::default())).unwrap()
+    };
+    // One on which nothing was ever asked is soon closed.
+    assert_eq!(kept.send_request(ask()).await.unwrap().status(), 200);
     peer.tls = anybody;
-    both_end(LIMIT, |method, path| peer.call(method, path).token(Some(TOKEN)).fresh(), watches).await;
-    let ask = http::Request::get(format!("https://127.0.0.1:{}{QUIET}", peer.port));
-    let ask = ask.body(http_body_util::BodyExt::boxed(http_body_util::Full::<bytes::Bytes>::default())).unwrap();
-    assert_eq!(kept.send_request(ask).await.unwrap().status(), 401);
+    both_end(LIFE + LIMIT, |method, path| peer.call(method, path).token(Some(TOKEN)).fresh(), watches).await;
+    assert_eq!(kept.send_request(ask()).await.unwrap().status(), 401);
 }
 
 async fn a_watch_ends_when_its_token_is_taken_out_of_the_file(_: &Peer) {

@@ -1,7 +1,7 @@
 //! `/debug/` and `/metrics`: the inside of the server, for those who may use the path and nobody else.
 use muster_tests::peer::{Settings, WORKER};
 use muster_tests::runner::Case;
-use muster_tests::{Kind, Peer, cases};
+use muster_tests::{Kind, Peer, cases, eventually};
 use serde_json::json;
 
 use crate::RBAC;
@@ -105,20 +105,12 @@ async fn requests_are_counted_for_those_who_watch_over_them(_: &Peer) {
     // A watch that ended is not open.
     drop(watch);
     let closed = "resource=\"configmaps\"} 0";
-    for _ in 0..500 {
-        if peer
-            .get("/metrics")
-            .await
-            .text()
-            .lines()
-            .any(|l| l.starts_with("apiserver_longrunning") && l.ends_with(closed))
-        {
-            peer.call("POST", "/metrics").send().await.fails(405, "MethodNotAllowed");
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the watch is counted for ever");
+    eventually("the watch is no longer counted", || async {
+        let text = peer.get("/metrics").await.text();
+        text.lines().any(|l| l.starts_with("apiserver_longrunning") && l.ends_with(closed))
+    })
+    .await;
+    peer.call("POST", "/metrics").send().await.fails(405, "MethodNotAllowed");
 }
 
 async fn who_asks_why_not_is_told_and_who_is_refused_is_not(_: &Peer) {
@@ -142,14 +134,15 @@ async fn who_asks_why_not_is_told_and_who_is_refused_is_not(_: &Peer) {
         words,
         "configmaps \"x\" is forbidden: User \"why-ann\" cannot delete resource \"configmaps\" in API group \"\" in the namespace \"default\""
     );
-    for _ in 0..500 {
+    eventually("the refusal is in the audit log", || async {
         let audit = std::fs::read_to_string(peer.dir.join("data/audit/audit.log")).unwrap();
-        let line = audit.lines().find(|line| line.contains("\"verb\":\"delete\"") && line.contains("why-ann"));
-        if let Some(line) = line {
-            assert!(line.contains("RBAC: no rule allows to delete configmaps") && line.contains("why-view"), "{line}");
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the refusal is not in the audit log");
+        // The last line may be half written.
+        let mut lines = audit.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let Some(line) = lines.find(|line| line.contains("\"verb\":\"delete\"") && line.contains("why-ann")) else {
+            return false;
+        };
+        assert!(line.contains("RBAC: no rule allows to delete configmaps") && line.contains("why-view"), "{line}");
+        true
+    })
+    .await;
 }

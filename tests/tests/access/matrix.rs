@@ -300,7 +300,7 @@ async fn gathered_roles_are_the_union_of_what_they_select(peer: &Peer) {
     let wait = |role: &'static str, rule: Value, there: bool| async move {
         let start = std::time::Instant::now();
         while rules(peer, role).await.contains(&rule) != there {
-            assert!(start.elapsed().as_secs() < 20, "{role} and {rule}: never {there}");
+            assert!(start.elapsed() < muster_tests::PATIENCE, "{role} and {rule}: never {there}");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };

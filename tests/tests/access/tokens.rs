@@ -1,12 +1,11 @@
 //! Tokens of service accounts and of people, from the first to the last request made with them.
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use muster_tests::peer::{Settings, muster_binary};
 use muster_tests::runner::Case;
-use muster_tests::{Kind, Peer, cases};
+use muster_tests::{Kind, Peer, cases, eventually};
 use serde_json::{Value, json};
 
 use crate::{bind, namespace};
@@ -40,15 +39,6 @@ async fn status_with(peer: &Peer, token: &str) -> u16 {
 fn claims(token: &str) -> Value {
     let part = token.split('.').nth(1).unwrap();
     serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
-}
-
-/// Asks until it is so; controllers need a moment.
-async fn eventually<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
-    let start = Instant::now();
-    while !ask().await {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 async fn a_token_is_its_account(peer: &Peer) {

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{Peer, cases, eventually};
 use serde_json::{Value, json};
 
 use crate::collection;
@@ -241,12 +241,7 @@ async fn an_address_can_be_used_again(peer: &Peer) {
 async fn the_api_has_a_service(peer: &Peer) {
     let path = "/api/v1/namespaces/default/services/kubernetes";
     // Kubernetes makes it some time after it is ready.
-    for _ in 0..100 {
-        if peer.get(path).await.status == 200 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
+    eventually("it is there", || async { peer.get(path).await.status == 200 }).await;
     let found = peer.get(path).await.ok(200);
     assert_eq!(found["spec"]["clusterIP"], "10.96.0.1");
     assert_eq!(found["spec"]["ports"][0]["port"], 443);

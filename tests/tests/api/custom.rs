@@ -1,9 +1,9 @@
 //! Custom resources: what the schema does to them, their subresources, selectors, tables and patches.
 use muster_tests::runner::Case;
-use muster_tests::{Call, Peer, cases};
+use muster_tests::{Call, Peer, cases, eventually};
 use serde_json::{Value, json};
 
-use crate::definitions::{Crd, eventually};
+use crate::definitions::Crd;
 use crate::names;
 
 pub fn cases() -> Vec<Case> {

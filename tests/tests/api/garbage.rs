@@ -1,8 +1,6 @@
 //! Garbage collection and the emptying of namespaces. Kubernetes does them in its controller manager, so these run on us alone.
-use std::time::Duration;
-
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{Peer, cases, eventually};
 use serde_json::{Value, json};
 
 use crate::{collection, config_map, names};
@@ -10,17 +8,6 @@ use crate::{collection, config_map, names};
 pub fn cases() -> Vec<Case> {
     cases![muster garbage: background, foreground_waits_for_blocking_dependents, orphans_are_let_go, absent_owner, one_of_two_owners,
         chains_of_owners, cluster_scoped_owner, namespace_is_emptied, namespace_waits_for_finalizers]
-}
-
-/// Waits until the check holds; gives up after ten seconds.
-async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    for _ in 0..200 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{what}: not within 10 s");
 }
 
 async fn gone(peer: &Peer, path: &str) {

@@ -3,13 +3,14 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use muster_tests::peer::{Settings, muster_binary};
-use muster_tests::{Kind, Peer};
+use muster_tests::{Kind, PATIENCE, Peer, eventually};
 use serde_json::json;
 
-use super::{MAPS, until};
+use super::MAPS;
 
 /// Together so much that writing them takes a moment.
 const OBJECTS: usize = 64;
@@ -32,8 +33,12 @@ pub async fn a_backup_killed_in_the_middle_leaves_nothing() {
     let before = versions(&peer).await;
     let mut left_behind = 0;
     for delay in DELAYS {
-        let asked = peer.call("POST", "/muster.dev/backup").fresh().limit(Duration::from_secs(60)).try_send();
-        tokio::join!(asked, kill_within(&peer, &temporary, delay)).0.err();
+        let answered = AtomicBool::new(false);
+        let asked = async {
+            let _ = peer.call("POST", "/muster.dev/backup").fresh().limit(PATIENCE).try_send().await;
+            answered.store(true, Ordering::SeqCst);
+        };
+        tokio::join!(asked, kill_within(&peer, &temporary, delay, || answered.load(Ordering::SeqCst)));
         left_behind += usize::from(!is_private_or_gone(&temporary).is_empty());
         start_again(&peer, &temporary).await;
         assert_eq!(versions(&peer).await, before, "the data is not as it was");
@@ -53,7 +58,7 @@ pub async fn a_backup_killed_in_the_middle_leaves_nothing() {
     };
     for delay in [0, 10, 100] {
         let mut asking = command("create").spawn().unwrap();
-        kill_within(&peer, &temporary, delay).await;
+        kill_within(&peer, &temporary, delay, || !matches!(asking.try_wait(), Ok(None))).await;
         let ended = tokio::task::spawn_blocking(move || asking.wait()).await.unwrap().unwrap();
         if !ended.success() {
             assert_eq!(names(folder.path()), ["tmp"], "half a backup was left");
@@ -71,10 +76,10 @@ pub async fn a_backup_killed_in_the_middle_leaves_nothing() {
     assert_eq!(peer.panic_in_log(), None);
 }
 
-/// Waits until a copy has begun, then kills the server.
-async fn kill_within(peer: &Peer, temporary: &Path, delay: u64) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !names(temporary).iter().any(|name| name.starts_with("muster-backup-")) {
+/// Waits until a copy has begun, then kills the server; also when it is over before anybody saw it begin.
+async fn kill_within(peer: &Peer, temporary: &Path, delay: u64, mut is_over: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !names(temporary).iter().any(|name| name.starts_with("muster-backup-")) && !is_over() {
         assert!(Instant::now() < end, "no backup began");
         tokio::time::sleep(Duration::from_micros(100)).await;
     }
@@ -84,8 +89,8 @@ async fn kill_within(peer: &Peer, temporary: &Path, delay: u64) {
 
 async fn start_again(peer: &Peer, temporary: &Path) {
     peer.launch().unwrap();
-    peer.ready_again(Duration::from_secs(60)).await.unwrap_or_else(|why| panic!("{why}"));
-    until("what the backup left is gone", || async { names(temporary).is_empty() }).await;
+    peer.ready_again(PATIENCE).await.unwrap_or_else(|why| panic!("{why}"));
+    eventually("what the backup left is gone", || async { names(temporary).is_empty() }).await;
 }
 
 /// The names of what is there, after seeing that nobody else can look into it.

@@ -1,7 +1,6 @@
 //! F-5: rot in the journal. The server refuses it with exit code 1, says which file and what to do, changes nothing; and doing as it says brings the data back.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use muster_tests::peer::{free_port, muster_binary};
 use muster_tests::{Kind, Peer};
@@ -62,7 +61,7 @@ pub async fn rot_is_refused_and_a_backup_brings_everything_back() {
     std::fs::rename(&store, data.join("store.damaged")).unwrap();
     succeeded(&muster(&["backup", "restore"], &saved, &data));
     peer.launch().unwrap();
-    peer.ready_again(Duration::from_secs(60)).await.unwrap_or_else(|why| panic!("{why}"));
+    peer.ready_again(muster_tests::PATIENCE).await.unwrap_or_else(|why| panic!("{why}"));
     let list = peer.get(MAPS).await.ok(200);
     let items = list["items"].as_array().unwrap();
     assert_eq!(items.len(), SAVED, "what was saved, and nothing newer");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use muster_tests::{Kind, Peer, Watch};
+use muster_tests::{Kind, PATIENCE, Peer, Watch, eventually};
 use serde_json::{Value, json};
 use store::Expect;
 use store::testing::history::{Act, Op, Outcome, Seen, Watched, check};
@@ -16,6 +16,8 @@ use super::random;
 
 const CLIENTS: u64 = 8;
 const NAMES: u64 = 4;
+/// So many writes are acknowledged between two kills, at least.
+const WRITTEN: u64 = 4;
 /// The object whose creation ends the watches.
 const END: &str = "end";
 
@@ -33,6 +35,8 @@ struct Run {
     maps: String,
     /// Counts moments: every beginning and every end is one.
     time: AtomicU64,
+    /// Acknowledged writes.
+    written: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -47,21 +51,25 @@ pub async fn what_clients_saw_across_kills_is_one_history(cycles: u64, mut seed:
     println!("seed {seed}, {cycles} cycles");
     let peer = Peer::start(Kind::Muster).await.unwrap_or_else(|why| panic!("{why}"));
     let maps = format!("/api/v1/namespaces/{}/configmaps", peer.namespace().await);
-    let run = Arc::new(Run { peer, maps, time: AtomicU64::new(0), stop: AtomicBool::new(false) });
+    let run = Run { peer, maps, time: AtomicU64::new(0), written: AtomicU64::new(0), stop: AtomicBool::new(false) };
+    let run = Arc::new(run);
     let from = revision(&run.peer.get(&run.maps).await.ok(200));
     let watchers: Vec<_> = (0..2).map(|_| tokio::spawn(follow(run.clone(), from))).collect();
     let mut recorded = Vec::new();
     for cycle in 0..cycles {
         run.stop.store(false, Ordering::SeqCst);
+        let before = run.written.load(Ordering::SeqCst);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|c| tokio::spawn(client(run.clone(), c, cycle, seed ^ (cycle << 16) ^ (c << 8) | 1)))
             .collect();
         tokio::time::sleep(Duration::from_millis(100 + random(&mut seed, 300))).await;
+        // However slow the machine is, there is something to lose.
+        eventually("they write", || async { run.written.load(Ordering::SeqCst) > before + WRITTEN }).await;
         run.peer.kill();
         run.stop.store(true, Ordering::SeqCst);
         run.peer.launch().unwrap();
         // Those who ask again meet a server that comes up: its first answers count too.
-        run.peer.ready_again(Duration::from_secs(30)).await.unwrap_or_else(|why| panic!("cycle {cycle}: {why}"));
+        run.peer.ready_again(PATIENCE).await.unwrap_or_else(|why| panic!("cycle {cycle}: {why}"));
         for client in clients {
             recorded.extend(client.await.unwrap());
         }
@@ -73,7 +81,7 @@ pub async fn what_clients_saw_across_kills_is_one_history(cycles: u64, mut seed:
 
     let mut watches = Vec::new();
     for watcher in watchers {
-        let ended = tokio::time::timeout(Duration::from_secs(60), watcher).await;
+        let ended = tokio::time::timeout(PATIENCE, watcher).await;
         watches.push(ended.expect("a watcher did not catch up").unwrap());
     }
     assert_eq!(watches[0], watches[1], "watchers saw different histories");
@@ -102,7 +110,7 @@ fn is_telling(ops: &[Op], watched: &[Watched], cycles: u64) {
         "{done} writes, {doubtful} without an answer, {gets} gets, {lists} lists, {} events",
         watched[0].events.len()
     );
-    assert!(done as u64 > cycles * 4 && gets as u64 > cycles && lists as u64 > cycles, "too little happened");
+    assert!(done as u64 > cycles * WRITTEN && gets as u64 > cycles && lists as u64 > cycles, "too little happened");
     let mut poorer = ops.to_vec();
     let at = poorer.iter().position(|op| matches!(op.act, Act::Write { outcome: Outcome::Done(_), .. })).unwrap();
     poorer.remove(at);
@@ -152,7 +160,10 @@ async fn client(run: Arc<Run>, number: u64, cycle: u64, mut seed: u64) -> Vec<Re
         if let Some((act, deleted)) = recorded {
             match &act {
                 Act::Get { seen: Some(seen), .. } => drop(known.insert(name, seen.revision)),
-                Act::Write { outcome: Outcome::Done(at), .. } => drop(known.insert(name, *at)),
+                Act::Write { outcome: Outcome::Done(at), .. } => {
+                    run.written.fetch_add(1, Ordering::SeqCst);
+                    known.insert(name, *at);
+                }
                 _ => {}
             }
             all.push(Recorded { op: Op { began, ended, act }, deleted });
@@ -169,7 +180,7 @@ async fn client(run: Arc<Run>, number: u64, cycle: u64, mut seed: u64) -> Vec<Re
 /// One operation; nothing when a read was not answered.
 async fn act(run: &Run, roll: u64, name: &str, fresh: &str, known: Option<u64>) -> Option<(Act, Option<String>)> {
     let path = format!("{}/{name}", run.maps);
-    let limit = Duration::from_secs(20);
+    let limit = PATIENCE;
     let absent = || Act::Get { key: name.to_owned(), seen: None };
     let body = |at: Option<u64>| {
         let mut body = json!({"metadata": {"name": name}, "data": {"v": fresh}});
@@ -219,7 +230,7 @@ async fn act(run: &Run, roll: u64, name: &str, fresh: &str, known: Option<u64>) 
 
 async fn delete(run: &Run, name: &str, path: &str) -> Option<(Act, Option<String>)> {
     let told = |uid| Some((write(name, Expect::Anything, None, Outcome::Unknown), uid));
-    let Ok(answer) = run.peer.call("DELETE", path).limit(Duration::from_secs(20)).try_send().await else {
+    let Ok(answer) = run.peer.call("DELETE", path).limit(PATIENCE).try_send().await else {
         return told(None);
     };
     match answer.status {

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use muster_tests::{Kind, Peer};
 use serde_json::json;
@@ -25,7 +25,7 @@ pub async fn a_hundred_thousand_objects_are_back_after_a_kill() {
     // The last acknowledgement is the last moment before the kill.
     peer.kill();
     peer.launch().unwrap();
-    let took = peer.ready_again(Duration::from_secs(60)).await.unwrap_or_else(|why| panic!("{why}"));
+    let took = peer.ready_again(muster_tests::PATIENCE).await.unwrap_or_else(|why| panic!("{why}"));
     println!("ready {took:?} after the kill, {} MiB resident", peer.memory().resident / 1024);
     let names = names(&peer).await;
     assert_eq!(names.len(), OBJECTS, "objects after the kill");

@@ -2,6 +2,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use muster_tests::PATIENCE;
 use muster_tests::peer::{free_port, peers_folder};
 use muster_tests::process::Process;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,7 +65,7 @@ impl Members {
 
     /// Waits until a member says that it can read and write, which takes a quorum.
     pub async fn until_serving(&self) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + 2 * PATIENCE;
         loop {
             for (client, _) in &self.ports {
                 if is_healthy(*client).await {
@@ -85,5 +86,5 @@ async fn is_healthy(port: u16) -> bool {
         stream.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer.contains("\"health\":\"true\""))
     };
-    matches!(tokio::time::timeout(Duration::from_secs(2), asked).await, Ok(Ok(true)))
+    matches!(tokio::time::timeout(Duration::from_secs(10), asked).await, Ok(Ok(true)))
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use muster_tests::peer::Settings;
 use muster_tests::runner::{Case, is_long};
-use muster_tests::{Kind, Peer, cases};
+use muster_tests::{Kind, PATIENCE, Peer, cases};
 use serde_json::json;
 
 use crate::MAPS;
@@ -68,7 +68,7 @@ async fn a_lost_quorum_is_told_in_time_and_heals_by_itself(_: &Peer) {
             if matches!(answer.status, 201 | 409) {
                 break;
             }
-            assert!(healed.elapsed() < Duration::from_secs(60), "not back: {}", answer.text());
+            assert!(healed.elapsed() < PATIENCE, "not back: {}", answer.text());
         }
         slowest_back = slowest_back.max(healed.elapsed());
         println!(
@@ -92,7 +92,7 @@ async fn a_lost_quorum_is_told_in_time_and_heals_by_itself(_: &Peer) {
             assert_eq!(seen.iter().filter(|other| *other == name).count(), 1, "{name} was told twice");
         }
         while peer.get("/readyz").await.status != 200 {
-            assert!(healed.elapsed() < Duration::from_secs(60), "not ready again");
+            assert!(healed.elapsed() < PATIENCE, "not ready again");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -1,11 +1,10 @@
 //! Two API servers on one etcd: what is done through one holds for the other.
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use muster_tests::peer::{Settings, WORKER};
 use muster_tests::runner::Case;
-use muster_tests::{Answer, Kind, Peer, Watch, cases};
+use muster_tests::{Answer, Kind, PATIENCE, Peer, Watch, cases, eventually};
 use serde_json::{Value, json};
 
 use crate::MAPS;
@@ -62,15 +61,6 @@ fn arguments(etcd: &Members, more: &[&str]) -> Vec<String> {
 
 async fn server(arguments: Vec<String>) -> Peer {
     Peer::start_with(Kind::Muster, Settings { arguments, ..Settings::default() }).await.unwrap()
-}
-
-/// Asks until it is so: the other server needs a moment to hear of it.
-async fn eventually<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
-    let begun = Instant::now();
-    while !ask().await {
-        assert!(begun.elapsed() < Duration::from_secs(10), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 fn map(name: &str, value: usize) -> Value {
@@ -237,7 +227,7 @@ async fn rights_given_on_one_hold_on_the_other(_: &Peer) {
         one.delete(&format!("{rbac}/clusterrolebindings/{name}")).await.ok(200);
         eventually("its end holds there", || async { list().await == 403 }).await;
         // B-20: also for what is open, although nothing happens.
-        let ended = tokio::time::timeout(Duration::from_secs(30), async { while watch.advance().await.is_some() {} });
+        let ended = tokio::time::timeout(PATIENCE, async { while watch.advance().await.is_some() {} });
         assert!(ended.await.is_ok(), "the watch goes on");
     }
 }

@@ -3,14 +3,14 @@
 //! Which body and which query meet which route is drawn by a seed that changes every day (`MUSTER_HOSTILE_SEED`, printed); `MUSTER_HOSTILE_REQUESTS` bounds their number.
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
 use muster_tests::differential::load;
 use muster_tests::mutation::chosen;
 use muster_tests::proto::MEDIA;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases};
 use serde_json::{Value, json};
 
 pub fn cases() -> Vec<Case> {
@@ -481,7 +481,7 @@ fn query(dice: &mut Dice, verb: &str, media: &str) -> String {
 
 /// The code, and what was wrong with the answer.
 async fn send(peer: &Peer, request: &Request) -> (u16, Option<String>) {
-    let mut call = peer.call(request.verb, &request.path).limit(Duration::from_secs(20));
+    let mut call = peer.call(request.verb, &request.path).limit(PATIENCE);
     if !request.media.is_empty() {
         call = call.body(request.body.clone()).media(&request.media);
     }

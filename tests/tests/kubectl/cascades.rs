@@ -25,31 +25,31 @@ pub fn cascade(run: impl Fn(&str, &str) -> (i32, String)) -> Result<(), String> 
     family("background", "")?;
     must("delete cm background-owner -n cascades --cascade=background", "")?;
     gone("background-owner")?;
-    must("wait --for=delete cm/background-dependent -n cascades --timeout=30s", "")?;
+    must("wait --for=delete cm/background-dependent -n cascades --timeout=60s", "")?;
 
     // The default is the background.
     family("plain", "")?;
     must("delete cm plain-owner -n cascades", "")?;
-    must("wait --for=delete cm/plain-dependent -n cascades --timeout=30s", "")?;
+    must("wait --for=delete cm/plain-dependent -n cascades --timeout=60s", "")?;
 
     // The owner stays until its dependent has gone, and the dependent stays until its finalizer has.
     family("foreground", "example.com/hold")?;
     must("delete cm foreground-owner -n cascades --cascade=foreground --wait=false", "")?;
     let state = "-n cascades -o jsonpath={.metadata.finalizers}{.metadata.deletionTimestamp}";
-    must("wait --for=jsonpath={.metadata.deletionTimestamp} cm/foreground-dependent -n cascades --timeout=30s", "")?;
+    must("wait --for=jsonpath={.metadata.deletionTimestamp} cm/foreground-dependent -n cascades --timeout=60s", "")?;
     let owner = must(&format!("get cm foreground-owner {state}"), "")?;
     if !owner.contains("[\"foregroundDeletion\"]") || owner.trim().ends_with(']') {
         return Err(format!("the owner does not wait for its dependent: {owner}"));
     }
     must(r#"patch cm foreground-dependent -n cascades --type=merge -p {"metadata":{"finalizers":null}}"#, "")?;
-    must("wait --for=delete cm/foreground-owner cm/foreground-dependent -n cascades --timeout=30s", "")?;
+    must("wait --for=delete cm/foreground-owner cm/foreground-dependent -n cascades --timeout=60s", "")?;
     family("quick", "")?;
-    must("delete cm quick-owner -n cascades --cascade=foreground --timeout=30s", "")?;
+    must("delete cm quick-owner -n cascades --cascade=foreground --timeout=60s", "")?;
     gone("quick-owner")?;
     gone("quick-dependent")?;
 
     family("orphan", "")?;
-    must("delete cm orphan-owner -n cascades --cascade=orphan --timeout=30s", "")?;
+    must("delete cm orphan-owner -n cascades --cascade=orphan --timeout=60s", "")?;
     gone("orphan-owner")?;
     let owners = must(
         "get cm orphan-dependent -n cascades -o jsonpath={.metadata.ownerReferences}{.metadata.deletionTimestamp}",

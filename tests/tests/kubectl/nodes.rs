@@ -33,17 +33,17 @@ pub fn drain(run: impl Fn(&str, &str) -> (i32, String)) -> Vec<(String, i32, Str
     told("drain drained", "");
     told("get node drained", "");
     told(BLOCKED, "");
-    told("drain drained --force --grace-period=0 --timeout=2s", "");
+    told("drain drained --force --grace-period=0 --timeout=4s", "");
     told("get pods -n drains -o name", "");
     told(ALLOWED, "");
-    told("drain drained --force --grace-period=0 --dry-run=server --timeout=20s", "");
-    told("drain drained --force --grace-period=0 --timeout=20s", "");
+    told("drain drained --force --grace-period=0 --dry-run=server --timeout=60s", "");
+    told("drain drained --force --grace-period=0 --timeout=60s", "");
     told("get pods -n drains -o name", "");
     told("get pdb guard -n drains -o jsonpath={.status.disruptionsAllowed}", "");
     // Data on the node, then a pod of a daemon set.
     told("create -n drains -f -", &pod("scratch", "free", "", "{name: v, emptyDir: {}}"));
     told("drain drained --force --grace-period=0", "");
-    told("drain drained --force --grace-period=0 --delete-emptydir-data --timeout=20s", "");
+    told("drain drained --force --grace-period=0 --delete-emptydir-data --timeout=60s", "");
     told("create -n drains -f -", AGENT);
     let uid = run("get ds agent -n drains -o jsonpath={.metadata.uid}", "").1;
     let owner = format!("{{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: {}, controller: true}}", uid.trim());

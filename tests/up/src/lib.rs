@@ -109,7 +109,7 @@ impl Up {
         kill_process(pid, Signal::TERM).unwrap();
         let begun = Instant::now();
         while self.process.alive() {
-            assert!(begun.elapsed() < Duration::from_secs(45), "it does not stop:\n{}", self.log());
+            assert!(begun.elapsed() < PATIENCE, "it does not stop:\n{}", self.log());
             sleep(Duration::from_millis(10));
         }
     }
@@ -135,11 +135,42 @@ impl Up {
         serde_json::from_str(&self.ok(&format!("{line} -o json"))).unwrap()
     }
 
+    /// What a listing shows now: nothing while no cluster has answered in time, which on a busy machine happens to every first question.
+    pub fn seen(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (code, out, err) = self.command(&words);
+        assert!(code == 0 || code == 8 && err.contains("no cluster answered"), "`muster {line}`: {code} {out}{err}");
+        out
+    }
+
+    /// Its rows.
+    pub fn rows(&self, line: &str) -> Vec<Value> {
+        let seen: Value = serde_json::from_str(&self.seen(&format!("{line} -o json"))).unwrap_or_default();
+        seen["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until a listing has so many rows.
+    pub fn until_rows(&self, line: &str, count: usize) {
+        until(&format!("`muster {line}` has {count} rows"), || self.rows(line).len() == count);
+    }
+
+    /// Restarts until every cluster took part, and gives what it said then.
+    pub fn until_restarted(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut said = String::new();
+        until(&format!("`muster {line}` reaches all"), || {
+            let (code, out, err) = self.command(&words);
+            assert!(code == 0 || err.contains("restart again"), "`muster {line}`: {code} {out}{err}");
+            said = out;
+            code == 0
+        });
+        said
+    }
+
     /// Waits until every member runs.
     pub fn until_running(&self, count: usize) {
         until("the members run", || {
-            let rows = self.json("cluster list");
-            rows["items"].as_array().unwrap().iter().filter(|row| row["state"] == "Running").count() == count
+            self.rows("cluster list").iter().filter(|row| row["state"] == "Running").count() == count
         });
     }
 
@@ -197,7 +228,7 @@ impl Other {
 /// One request to a port of this machine; code and body.
 pub fn request(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -271,7 +302,7 @@ impl Seated {
             if let Some(at) = self.said.find(text) {
                 return self.said.drain(..at + text.len()).collect();
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "no {text:?} in {:?}", self.said);
+            assert!(begun.elapsed() < PATIENCE, "no {text:?} in {:?}", self.said);
             if let Ok(bytes) = self.heard.recv_timeout(Duration::from_millis(200)) {
                 self.said.push_str(&String::from_utf8_lossy(&bytes));
             }
@@ -285,7 +316,7 @@ impl Seated {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "it does not end; it said {:?}", self.said);
+            assert!(begun.elapsed() < PATIENCE, "it does not end; it said {:?}", self.said);
             sleep(Duration::from_millis(10));
         }
     }
@@ -315,6 +346,12 @@ pub fn muster(words: &[&str], data: &Path, input: &str) -> (i32, String, String)
     let ended = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (ended.status.code().unwrap_or(-1), text(ended.stdout), text(ended.stderr))
+}
+
+/// The lines of a log of JSON that are written to their end.
+pub fn json_lines(log: &str) -> Vec<Value> {
+    let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"))).collect()
 }
 
 /// Tries until it holds.

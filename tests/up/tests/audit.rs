@@ -6,7 +6,7 @@ use std::process::Command;
 
 use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
-use muster_tests_up::{Other, Seated, Up, until};
+use muster_tests_up::{Other, Seated, Up, json_lines, until};
 use serde_json::{Value, json};
 
 const REVIEWS: &str = "\"resource\":\"selfsubjectaccessreviews\"";
@@ -56,9 +56,7 @@ fn questions_of_the_gateway_are_not_logged_and_those_of_people_are() {
 
 /// The lines of what was done to members.
 fn deeds(up: &Up) -> Vec<Value> {
-    let lines = log(up);
-    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["cluster"].is_string()).collect()
+    json_lines(&log(up)).into_iter().filter(|line| line["cluster"].is_string()).collect()
 }
 
 /// Waits for a deed of this verb with these fields.
@@ -75,9 +73,8 @@ fn until_deed(up: &Up, verb: &str, fields: Value) -> Value {
 
 fn until_pod(up: &Up) {
     until("the pod runs", || {
-        let pods = up.json("pods orders-db --cluster beijing");
-        let mut pods = pods["items"].as_array().unwrap().iter();
-        pods.any(|row| row["name"] == "orders-db-0" && row["phase"] == "Running")
+        let pods = up.rows("pods orders-db --cluster beijing");
+        pods.iter().any(|row| row["name"] == "orders-db-0" && row["phase"] == "Running")
     });
 }
 
@@ -113,7 +110,8 @@ fn what_is_done_to_members_is_logged_with_who_where_and_how_it_ended() {
     terminal.ended();
     until_deed(&up, "terminal", with(json!({"stage": "ended", "code": 200})));
 
-    up.ok("restart web --group canary");
+    up.until_rows("pods web --group canary", 3);
+    up.until_restarted("restart web --group canary");
     for cluster in ["beijing", "shanghai", "guangzhou"] {
         let deployment = json!({"cluster": cluster, "group": "apps", "resource": "deployments", "namespace": "shop", "name": "web-canary", "code": 200});
         until_deed(&up, "restart", deployment);

@@ -94,7 +94,7 @@ fn no_planted_secret_is_found_where_it_must_not_be() {
     };
 
     // Everything that shows something of them without being asked for the secret itself.
-    until("the release is seen", || up.ok("releases till --cluster keyed").contains("till"));
+    until("the release is seen", || up.seen("releases till --cluster keyed").contains("till"));
     for path in [
         "/api/cluster/all",
         "/api/cluster/keyed",

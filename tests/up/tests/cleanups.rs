@@ -6,7 +6,7 @@ use std::fs;
 use fleet::{Allow, AppliedSet, Care, Cleanups, Credentials, Fleet, Owner, Policy, Removal};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use muster_tests_up::{Gate, Other, Up, until};
+use muster_tests_up::{Gate, Other, Up, json_lines, until};
 use serde_json::{Value, json};
 
 fn owner(name: &str) -> Owner {
@@ -96,9 +96,7 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
     assert!(message.contains("AppSet shop/kept from prod: shop keeps it"), "{message}");
     let log = || fs::read_to_string(up.data().join("audit/audit.log")).unwrap();
     until("it is in the audit log", || {
-        let lines = log();
-        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.any(|line| {
+        json_lines(&log()).iter().any(|line| {
             line["verb"] == "abandon" && line["cluster"] == "prod" && line["name"] == *id && line["code"] == 200
         })
     });

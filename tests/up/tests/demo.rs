@@ -7,11 +7,6 @@ use std::process::Command;
 
 use muster_tests::peer::{free_port, muster_binary, peers_folder};
 use muster_tests_up::{Seated, Up, muster, until};
-use serde_json::Value;
-
-fn rows(answer: &Value) -> Vec<Value> {
-    answer["items"].as_array().unwrap().clone()
-}
 
 #[test]
 fn the_demo_greets_and_its_members_run() {
@@ -55,26 +50,29 @@ fn an_application_is_seen_over_all_clusters_and_by_group() {
     // SYM-13
     let up = Up::start(&["--demo"]);
     up.until_running(3);
-    until("all pods of web are there", || rows(&up.json("pods web")).len() == 18);
+    up.until_rows("pods web", 18);
     let canary = up.ok("pods web --group canary --sort cluster -o name");
     let clusters: Vec<&str> = canary.lines().filter_map(|line| line.split('/').next()).collect();
     assert_eq!(clusters, ["beijing", "guangzhou", "shanghai"], "{canary}");
-    assert_eq!(rows(&up.json("pods web --cluster beijing -n shop --group blue")).len(), 3);
-    assert_eq!(rows(&up.json("pods web --ldc gz1 --unit unit-2")).len(), 6);
-    assert_eq!(rows(&up.json("pods -l version=1.9.0")).len(), 6);
+    up.until_rows("pods web --cluster beijing -n shop --group blue", 3);
+    up.until_rows("pods web --ldc gz1 --unit unit-2", 6);
+    up.until_rows("pods -l version=1.9.0", 6);
     let limited = up.json("pods web --limit 4 --sort name");
-    assert_eq!((rows(&limited).len(), &limited["count"]), (4, &18.into()));
-    let (code, out, err) = up.command(&["pods", "--filter", "node startswith bj1- and app eq web", "-o", "name"]);
-    assert_eq!((code, out.lines().count()), (0, 6), "{out}{err}");
-    until("the failing pod is seen to fail", || {
-        rows(&up.json("pods recommend")).iter().any(|row| row["restarts"].as_u64().unwrap_or(0) > 0)
+    assert_eq!((limited["items"].as_array().map(Vec::len), &limited["count"]), (Some(4), &18.into()));
+    until("those of beijing are on its nodes", || {
+        let (code, out, err) = up.command(&["pods", "--filter", "node startswith bj1- and app eq web", "-o", "name"]);
+        assert_eq!(code, 0, "{out}{err}");
+        out.lines().count() == 6
     });
-    assert!(up.ok("events recommend --warnings").contains("BackOff"));
+    until("the failing pod is seen to fail", || {
+        up.rows("pods recommend").iter().any(|row| row["restarts"].as_u64().unwrap_or(0) > 0)
+    });
+    until("it is told of", || up.seen("events recommend --warnings").contains("BackOff"));
     let wide = up.ok("pods web -o wide --cluster beijing");
     assert!(wide.lines().next().unwrap().contains("IMAGE") && wide.contains("registry.example/shop/web"), "{wide}");
-    until("web has its addresses", || up.ok("endpoints web --cluster beijing").contains(":8080"));
-    let releases = up.json("releases ingress --cluster shanghai");
-    assert_eq!((rows(&releases).len(), &releases["items"][0]["revision"]), (1, &2.into()), "{releases}");
+    until("web has its addresses", || up.seen("endpoints web --cluster beijing").contains(":8080"));
+    up.until_rows("releases ingress --cluster shanghai", 1);
+    assert_eq!(up.rows("releases ingress --cluster shanghai")[0]["revision"], 2);
 }
 
 #[test]
@@ -83,11 +81,15 @@ fn logs_and_commands_reach_into_containers() {
     let up = Up::start(&["--demo"]);
     up.until_running(3);
     until("orders-db runs everywhere", || {
-        let pods = rows(&up.json("pods orders-db -n data"));
+        let pods = up.rows("pods orders-db -n data");
         pods.len() == 9 && pods.iter().all(|row| row["phase"] == "Running")
     });
-    let lines = up.ok("logs orders-db --tail 2");
-    assert_eq!(lines.lines().count(), 18, "{lines}");
+    // A pod that has just begun has said one line.
+    let mut lines = String::new();
+    until("every pod has said something", || {
+        lines = up.ok("logs orders-db --tail 2");
+        lines.lines().count() == 18
+    });
     assert!(lines.lines().any(|line| line.starts_with("guangzhou/data/orders-db-2 ")), "{lines}");
     let one = up.ok("logs orders-db-0 --cluster beijing --tail 1");
     assert!(one.lines().count() == 1 && !one.starts_with("beijing/"), "{one}");
@@ -106,7 +108,7 @@ fn a_terminal_carries_keys_and_output_and_ends_as_its_shell() {
     let up = Up::start(&["--demo"]);
     up.until_running(3);
     until("orders-db runs", || {
-        rows(&up.json("pods orders-db --cluster beijing"))
+        up.rows("pods orders-db --cluster beijing")
             .iter()
             .any(|row| row["name"] == "orders-db-0" && row["phase"] == "Running")
     });
@@ -137,10 +139,10 @@ fn one_group_is_restarted_and_the_others_are_not() {
     // SYM-13
     let up = Up::start(&["--demo"]);
     up.until_running(3);
-    until("web is up", || rows(&up.json("pods web")).iter().filter(|row| row["phase"] == "Running").count() == 18);
+    until("web is up", || up.rows("pods web").iter().filter(|row| row["phase"] == "Running").count() == 18);
     let before = up.ok("pods web --group green --sort cluster,name -o name");
     let canary = up.ok("pods web --group canary --sort cluster,name -o name");
-    let said = up.ok("restart web --group canary");
+    let said = up.until_restarted("restart web --group canary");
     assert_eq!(said.lines().count(), 3, "{said}");
     assert!(said.contains("deployment beijing/shop/web-canary restarted"), "{said}");
     until("the canaries are new", || {

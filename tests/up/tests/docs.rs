@@ -9,11 +9,7 @@ const PAGE: &str = include_str!("../../../docs/cli.md");
 fn every_example_of_the_page_works_on_the_demo() {
     let up = Up::start(&["--demo"]);
     up.until_running(3);
-    until("the pods run", || {
-        let pods = up.json("pods");
-        let running = pods["items"].as_array().unwrap().iter().filter(|row| row["phase"] == "Running");
-        running.count() >= 45
-    });
+    until("the pods run", || up.rows("pods").iter().filter(|row| row["phase"] == "Running").count() >= 45);
     let mut examples = 0;
     for line in PAGE.lines().filter_map(|line| line.trim_start().strip_prefix("$ muster ")) {
         // What stands behind two spaces and a # is for the reader.

@@ -1,6 +1,6 @@
 //! Who may: every route for everybody, decided by the API for the caller's own credentials. // KC-8
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{Peer, cases, eventually};
 use muster_tests_gateway::{Face, deployment, refused, user};
 use serde_json::{Value, json};
 
@@ -106,18 +106,9 @@ async fn a_grant_counts_soon_and_so_does_its_end(peer: &Peer) {
     let mut binding: Value = binding;
     binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "own"});
     peer.post(&bindings, binding).await.ok(201);
-    let until = async |code: u16| {
-        for _ in 0..100 {
-            if list().await == code {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("never {code}");
-    };
-    until(200).await;
+    eventually("the grant counts", || async { list().await == 200 }).await;
     peer.delete(&format!("{bindings}/{name}")).await.ok(200);
-    until(403).await;
+    eventually("its end counts", || async { list().await == 403 }).await;
 }
 
 async fn wrong_tokens_learn_nothing(peer: &Peer) {

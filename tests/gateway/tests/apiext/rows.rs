@@ -1,8 +1,8 @@
 //! Lists: rows, pages, order, filters, search, projection, count. // KC-8
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{Peer, cases, eventually};
 use muster_tests_gateway::{Face, define_things, deployment, refused};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub fn all() -> Vec<Case> {
     cases![rows: rows_are_flat, pages_and_cursors_cover_everything_once, order_filter_search_and_selector, a_list_of_all_namespaces_is_in_order_of_place,
@@ -139,16 +139,9 @@ async fn custom_kinds_have_a_face_as_soon_as_they_are_defined(peer: &Peer) {
     // A status that its controller wrote becomes the phase of the row.
     let url = format!("/apis/rows.example.com/v1/namespaces/{ns}/things/t5/status");
     peer.patch(&url, "merge", json!({"status": {"phase": "Running", "message": "all is well"}})).await.ok(200);
-    let mut phase = Value::Null;
-    for _ in 0..100 {
-        phase =
-            face.get(&format!("{place}?filter=phase+exists&fields=phase,phaseMessage")).await.ok(200)["items"].clone();
-        if phase != json!([]) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(phase, json!([{"phase": "Running", "phaseMessage": "all is well"}]));
+    let shown = format!("{place}?filter=phase+exists&fields=phase,phaseMessage");
+    let phase = json!([{"phase": "Running", "phaseMessage": "all is well"}]);
+    eventually("the phase is shown", || async { face.get(&shown).await.ok(200)["items"] == phase }).await;
 }
 
 async fn a_definition_that_goes_takes_its_face_with_it(peer: &Peer) {
@@ -158,15 +151,12 @@ async fn a_definition_that_goes_takes_its_face_with_it(peer: &Peer) {
     face.post(&place, json!({"name": "t", "spec": {}})).await.ok(201);
     assert_eq!(face.names(&place).await, ["t"]);
     peer.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.gone.example.com").await.ok(200);
-    for _ in 0..200 {
+    eventually("the face is gone", || async {
         let answer = face.get(&place).await;
         assert!(answer.status < 500, "{}", answer.text());
-        if answer.status == 404 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("the face is still there");
+        answer.status == 404
+    })
+    .await;
 }
 
 async fn data_of_secrets_is_shown_only_when_asked_for(peer: &Peer) {

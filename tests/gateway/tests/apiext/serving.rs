@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway::{Actions, Limits, Options, Rate, Tls, bind};
-use muster_tests::client::read_until;
+use muster_tests::client::{read_head, read_until};
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases, eventually};
 use muster_tests_gateway::{Face, generous, refused, upstream};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -143,15 +143,14 @@ async fn a_client_that_dawdles_is_cut_off(peer: &Peer) {
     let face = Face::start_with(peer, Options { limits, ..here() }, Actions::default()).await;
     let mut stream = TcpStream::connect(face.address).await.unwrap();
     stream.write_all(b"GET /apiext/v1 HTTP/1.1\r\nHost: loc").await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(20), read_until(&mut stream, Duration::from_secs(30))).await;
+    let ended = tokio::time::timeout(PATIENCE, read_until(&mut stream, 2 * PATIENCE)).await;
     assert!(ended.is_ok(), "the head never ended and nobody minded");
     let mut stream = TcpStream::connect(face.address).await.unwrap();
     let head = format!(
         "POST /apiext/v1/core/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    let answer =
-        tokio::time::timeout(Duration::from_secs(20), read_until(&mut stream, Duration::from_secs(30))).await.unwrap();
+    let answer = tokio::time::timeout(PATIENCE, read_until(&mut stream, 2 * PATIENCE)).await.unwrap();
     assert!(String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
 }
 
@@ -159,19 +158,29 @@ async fn the_end_lets_requests_finish(peer: &Peer) {
     let (face, ns) = (Face::start(peer).await, peer.namespace().await);
     let place = format!("/apiext/v1/core/v1/namespaces/{ns}/configmaps");
     face.get(&place).await.ok(200);
-    let under_way: Vec<_> = (0..10)
-        .map(|i| {
-            let call = face.call("POST", &place).json(json!({"name": format!("last-{i}")}));
-            tokio::spawn(async move { call.send().await.status })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut under_way = Vec::new();
+    for i in 0..10 {
+        let mut stream = TcpStream::connect(face.address).await.unwrap();
+        let body = json!({"name": format!("last-{i}")}).to_string();
+        let head = format!(
+            "POST {place} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // Somebody works on it when the body is asked for.
+        let asked = read_head(&mut stream).await;
+        assert!(asked.starts_with("HTTP/1.1 100"), "{asked}");
+        under_way.push((stream, body));
+    }
     face.stop.cancel();
-    for call in under_way {
-        assert_eq!(call.await.unwrap(), 201);
+    for (mut stream, body) in under_way {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let answer = read_head(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
     let (address, running) = (face.address, face.running);
-    tokio::time::timeout(Duration::from_secs(15), running).await.expect("it ends").unwrap();
+    tokio::time::timeout(PATIENCE, running).await.expect("it ends").unwrap();
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 
@@ -216,7 +225,8 @@ async fn an_api_that_goes_away_and_comes_back(shared: &Peer) {
     assert_eq!(refused(&face.get(place).await, 503)["reason"], "ServiceUnavailable");
     refused(&face.post(place, json!({"name": "during"})).await, 503);
     peer.launch().unwrap();
-    peer.ready_again(Duration::from_secs(60)).await.unwrap();
+    peer.ready_again(PATIENCE).await.unwrap();
+    eventually("it is reached again", || async { face.get(place).await.status == 200 }).await;
     for i in 0..5 {
         peer.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": format!("after-{i}")}}))
             .await

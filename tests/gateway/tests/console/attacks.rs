@@ -1,15 +1,15 @@
 //! What pages of strangers, thieves and guessers try. // B-5, B-9, B-16, B-17
 use std::io::Write;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::Instant;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use gateway::Options;
-use muster_tests::client::read_until;
+use muster_tests::client::read_head;
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases};
 use muster_tests_gateway::browser::{Browser, Tab};
 use muster_tests_gateway::{Face, generous, refused};
 use serde_json::json;
@@ -99,7 +99,7 @@ async fn a_strangers_page_cannot_open_a_socket(peer: &Peer) {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut tab = Tab::open(face.address, "/wapi/v1/stream", &headers).await.unwrap();
     tab.say(json!({"subscribe": {"id": "a", "path": "/apiext/v1/core/v1/namespaces"}})).await;
-    assert_eq!(tab.hear(Duration::from_secs(5)).await, Some(json!(4400)));
+    assert_eq!(tab.hear(PATIENCE).await, Some(json!(4400)));
 }
 
 async fn a_socket_without_a_good_ticket_is_closed(peer: &Peer) {
@@ -110,7 +110,7 @@ async fn a_socket_without_a_good_ticket_is_closed(peer: &Peer) {
     let mut tab = open().await;
     tab.say(json!({"ticket": ticket})).await;
     tab.say(json!({"subscribe": {"id": "a", "path": "/nowhere"}})).await;
-    assert_eq!(tab.hear(Duration::from_secs(5)).await.unwrap()["event"], "gone");
+    assert_eq!(tab.hear(PATIENCE).await.unwrap()["event"], "gone");
     for (frame, code) in [
         (Message::Text(json!({"ticket": ticket}).to_string().into()), 4401),
         (Message::Text(json!({"ticket": "guess"}).to_string().into()), 4401),
@@ -123,18 +123,18 @@ async fn a_socket_without_a_good_ticket_is_closed(peer: &Peer) {
         tab.send(frame).await;
         if code == 1009 {
             // The rest of it may still be under way when the server hangs up.
-            let heard = tab.hear(Duration::from_secs(5)).await.unwrap();
+            let heard = tab.hear(PATIENCE).await.unwrap();
             assert!(heard == json!(1009) || heard == json!("gone"), "{heard}");
             continue;
         }
-        assert_eq!(tab.hear(Duration::from_secs(5)).await, Some(json!(code)));
+        assert_eq!(tab.hear(PATIENCE).await, Some(json!(code)));
     }
     // A ticket of a session that ended since is worth nothing.
     let ticket = browser.ticket().await;
     assert_eq!(browser.call("POST", "/wapi/v1/logout").send().await.status, 204);
     let mut tab = open().await;
     tab.say(json!({"ticket": ticket})).await;
-    assert_eq!(tab.hear(Duration::from_secs(5)).await, Some(json!(4401)));
+    assert_eq!(tab.hear(PATIENCE).await, Some(json!(4401)));
 }
 
 async fn a_session_id_is_never_the_one_that_was_brought(peer: &Peer) {
@@ -173,7 +173,8 @@ async fn guessing_is_slowed_and_tells_nothing(peer: &Peer) {
     let unknown = refused(&browser.try_login("nobody", "wrong wrong wrong").await, 401);
     assert_eq!(wrong, unknown, "the same words");
     let mut slowed = 0;
-    for _ in 0..10 {
+    // Judging takes so long on a slow machine that the first pauses are over by then.
+    for _ in 0..20 {
         let answer = browser.try_login("admin", "wrong wrong wrong").await;
         if answer.status == 429 {
             slowed += 1;
@@ -182,10 +183,13 @@ async fn guessing_is_slowed_and_tells_nothing(peer: &Peer) {
     }
     assert!(slowed >= 4, "{slowed}");
     // Many at once are no way around.
+    let begun = Instant::now();
     let tries = (0..40).map(|_| browser.try_login("other", "wrong wrong wrong"));
     let answers = futures_util::future::join_all(tries).await;
     let judged = answers.iter().filter(|answer| answer.status == 401).count();
-    assert!(judged <= 6, "{judged} guesses at once");
+    // Five, and one more after one second, after two more, after four more.
+    let late = (1 + begun.elapsed().as_secs()).ilog2() as usize;
+    assert!(judged <= 6 + late, "{judged} guesses at once");
 }
 
 async fn paths_that_try_to_be_another(peer: &Peer) {
@@ -359,7 +363,7 @@ async fn nonsense_is_refused_in_words(peer: &Peer) {
     ] {
         let mut stream = TcpStream::connect(face.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        let answer = String::from_utf8_lossy(&read_until(&mut stream, Duration::from_millis(500)).await).into_owned();
+        let answer = read_head(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.0 4"), "{head}{answer}");
     }
 }

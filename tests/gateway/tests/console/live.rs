@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases, eventually, within};
 use muster_tests_gateway::Face;
 use muster_tests_gateway::browser::{Browser, Tab};
 use serde_json::{Value, json};
@@ -17,7 +17,6 @@ pub fn all() -> Vec<Case> {
 }
 
 const PASSWORD: &str = "correct horse battery";
-const SOON: Duration = Duration::from_secs(10);
 
 async fn admins(peer: &Peer) -> Face {
     Face::console(peer, |face| face.first_admin(fleet::Secret::new(PASSWORD))).await
@@ -45,26 +44,39 @@ async fn user(peer: &Peer, face: &Face, name: &str, namespace: &str) -> String {
 
 /// Logs in as a user that was just made, and waits until its rights count.
 async fn login(face: &Face, name: &str, path: &str) -> Browser {
-    for _ in 0..100 {
-        let mut browser = Browser::new(face);
+    let begun = Instant::now();
+    let mut browser = Browser::new(face);
+    loop {
         let answer = browser.try_login(name, PASSWORD).await;
         if answer.status == 200 {
             browser.take(&answer);
-            for _ in 0..50 {
-                if browser.get(path).await.status == 200 {
-                    return browser;
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+            break;
         }
+        assert!(begun.elapsed() < PATIENCE, "{name} cannot log in: {}", answer.text());
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    panic!("{name} cannot log in");
+    eventually("the rights count", || async { browser.get(path).await.status == 200 }).await;
+    browser
 }
 
-/// Whether the next word is that this subscription changed.
-async fn changed(tab: &mut Tab, id: &str) {
-    assert_eq!(tab.hear(SOON).await, Some(json!({"id": id, "event": "changed"})));
+/// Makes changes until this subscription hears of one: it begins some time after it was asked for.
+async fn hears<F: Future<Output = ()>>(tab: &mut Tab, id: &str, mut change: impl FnMut(usize) -> F) {
+    for n in 0..12 {
+        change(n).await;
+        while let Some(heard) = tab.hear(Duration::from_secs(5)).await {
+            assert_eq!(heard["event"], "changed", "{heard}");
+            if heard["id"] == id {
+                return;
+            }
+        }
+    }
+    panic!("{id} hears of no change");
+}
+
+/// Waits until everything that was said has been listened to.
+async fn listened(tab: &mut Tab) {
+    tab.say(subscribe("nothing", "/nowhere")).await;
+    while tab.hear(PATIENCE).await.expect("nobody listens")["id"] != "nothing" {}
 }
 
 /// Lets what is under way come, so that the next word is news.
@@ -79,24 +91,34 @@ async fn a_tab_hears_of_changes(peer: &Peer) {
     let path = format!("/apiext/v1/core/v1/namespaces/{ns}/configmaps");
     tab.say(subscribe("list", &format!("{path}?pageSize=10&sort=name"))).await;
     settle(&mut tab).await;
-    browser.post(&path, json!({"name": "x"})).await.ok(201);
-    changed(&mut tab, "list").await;
-    tab.say(subscribe("one", &format!("{path}/x"))).await;
+    hears(&mut tab, "list", |n| {
+        let (browser, path) = (&browser, &path);
+        async move { drop(browser.post(path, json!({"name": format!("x{n}")})).await.ok(201)) }
+    })
+    .await;
+    let one = format!("{path}/x0");
+    tab.say(subscribe("one", &one)).await;
+    hears(&mut tab, "one", |n| {
+        let alter = browser.call("PATCH", &one).json(json!({"data": {"n": n.to_string()}}));
+        async move { drop(alter.send().await.ok(200)) }
+    })
+    .await;
     settle(&mut tab).await;
-    assert_eq!(browser.call("DELETE", &format!("{path}/x")).send().await.status, 200);
-    let heard = [tab.hear(SOON).await.unwrap(), tab.hear(SOON).await.unwrap()];
-    assert!(
-        heard.iter().any(|event| event["id"] == "one") && heard.iter().any(|event| event["id"] == "list"),
-        "{heard:?}"
-    );
+    assert_eq!(browser.call("DELETE", &one).send().await.status, 200);
+    let mut missing = vec!["one", "list"];
+    while !missing.is_empty() {
+        let heard = tab.hear(PATIENCE).await.unwrap();
+        missing.retain(|id| heard["id"] != *id);
+    }
     tab.say(json!({"unsubscribe": "one"})).await;
     tab.say(json!({"unsubscribe": "list"})).await;
+    listened(&mut tab).await;
     settle(&mut tab).await;
     browser.post(&path, json!({"name": "y"})).await.ok(201);
     assert_eq!(tab.hear(Duration::from_secs(2)).await, None);
     for (path, word) in [("/nowhere", "gone"), ("/apiext/v1/no.such/v1/things", "gone"), ("/wapi/v1/session", "gone")] {
         tab.say(subscribe("x", path)).await;
-        assert_eq!(tab.hear(SOON).await.unwrap()["event"], word, "{path}");
+        assert_eq!(tab.hear(PATIENCE).await.unwrap()["event"], word, "{path}");
     }
 }
 
@@ -114,7 +136,7 @@ async fn a_tab_hears_only_of_what_its_user_may_read(peer: &Peer) {
         "/wapi/v1/controllers".to_owned(),
     ] {
         tab.say(subscribe("x", &forbidden)).await;
-        let heard = tab.hear(SOON).await.unwrap();
+        let heard = tab.hear(PATIENCE).await.unwrap();
         assert_eq!(heard["event"], "denied", "{forbidden}: {heard}");
     }
 }
@@ -129,14 +151,17 @@ async fn a_right_taken_away_ends_the_subscription(peer: &Peer) {
     tab.say(subscribe("list", &path)).await;
     settle(&mut tab).await;
     peer.delete(&binding).await.ok(200);
-    let begun = Instant::now();
-    let mut heard = tab.hear(Duration::from_secs(40)).await.unwrap();
-    while heard["event"] == "changed" {
-        heard = tab.hear(Duration::from_secs(40)).await.unwrap();
-    }
+    let denied = async {
+        loop {
+            let heard = tab.hear(2 * PATIENCE).await.unwrap();
+            if heard["event"] != "changed" {
+                return heard;
+            }
+        }
+    };
+    // Half a minute, and kube-apiserver takes a moment itself.
+    let heard = within(Duration::from_secs(35), denied).await.expect("the subscription goes on");
     assert_eq!(heard["event"], "denied", "{heard}");
-    // kube-apiserver takes a moment itself.
-    assert!(begun.elapsed() <= Duration::from_secs(32), "{:?}", begun.elapsed());
     assert_eq!(browser.status().await, 200, "the session itself goes on");
 }
 
@@ -149,16 +174,16 @@ async fn the_end_of_a_session_ends_its_sockets_at_once(peer: &Peer) {
     tab.say(subscribe("list", "/apiext/v1/core/v1/namespaces")).await;
     settle(&mut tab).await;
     assert_eq!(here.call("POST", "/wapi/v1/logout").send().await.status, 204);
-    let mut heard = tab.hear(SOON).await;
+    let mut heard = tab.hear(PATIENCE).await;
     while heard.as_ref().is_some_and(|event| event["event"] == "changed") {
-        heard = tab.hear(SOON).await;
+        heard = tab.hear(PATIENCE).await;
     }
     assert_eq!(heard, Some(json!(4401)));
     other.say(subscribe("x", "/nowhere")).await;
-    assert_eq!(other.hear(SOON).await.unwrap()["event"], "gone", "another session's goes on");
+    assert_eq!(other.hear(PATIENCE).await.unwrap()["event"], "gone", "another session's goes on");
     // And when the user is no more.
     peer.delete(&face.secret("admin")).await.ok(200);
-    assert_eq!(other.hear(SOON).await, Some(json!(4401)));
+    assert_eq!(other.hear(PATIENCE).await, Some(json!(4401)));
 }
 
 async fn a_token_needs_no_ticket_and_loses_its_stream_with_its_right(peer: &Peer) {
@@ -168,8 +193,11 @@ async fn a_token_needs_no_ticket_and_loses_its_stream_with_its_right(peer: &Peer
     let path = format!("/apiext/v1/core/v1/namespaces/{ns}/configmaps");
     tab.say(subscribe("list", &path)).await;
     settle(&mut tab).await;
-    face.post(&path, json!({"name": "x"})).await.ok(201);
-    changed(&mut tab, "list").await;
+    hears(&mut tab, "list", |n| {
+        let make = face.call("POST", &path).json(json!({"name": format!("x{n}")}));
+        async move { drop(make.send().await.ok(201)) }
+    })
+    .await;
     let wrong = Tab::open(face.address, "/wapi/v1/stream", &[("authorization", "Bearer wrong")]).await;
     assert_eq!(wrong.err(), Some(401));
 }
@@ -179,11 +207,11 @@ async fn the_servers_end_is_said(peer: &Peer) {
     let browser = Browser::login(&face, "admin", PASSWORD).await;
     let mut tab = browser.stream().await;
     tab.say(subscribe("x", "/nowhere")).await;
-    assert_eq!(tab.hear(SOON).await.unwrap()["event"], "gone");
+    assert_eq!(tab.hear(PATIENCE).await.unwrap()["event"], "gone");
     face.stop.cancel();
-    assert_eq!(tab.hear(SOON).await, Some(json!(1001)));
+    assert_eq!(tab.hear(PATIENCE).await, Some(json!(1001)));
     let Face { running, .. } = face;
-    tokio::time::timeout(SOON, running).await.expect("it stops although a socket was open").unwrap();
+    tokio::time::timeout(PATIENCE, running).await.expect("it stops although a socket was open").unwrap();
 }
 
 async fn sockets_are_bounded(peer: &Peer) {
@@ -192,6 +220,7 @@ async fn sockets_are_bounded(peer: &Peer) {
     // Those that do not say who they are hold a few places for a moment only.
     let mut waiting = Vec::new();
     let mut refused = 0;
+    let begun = Instant::now();
     for _ in 0..60 {
         match Tab::open(face.address, "/wapi/v1/stream", &[]).await {
             Ok(tab) => waiting.push(tab),
@@ -201,9 +230,16 @@ async fn sockets_are_bounded(peer: &Peer) {
             }
         }
     }
-    assert_eq!((waiting.len(), refused), (50, 10));
-    assert_eq!(waiting[0].hear(Duration::from_secs(15)).await, Some(json!(4408)));
+    // After a few seconds the first go, and others have their places.
+    assert!(
+        (waiting.len(), refused) == (50, 10) || refused > 0 && begun.elapsed() > Duration::from_secs(5),
+        "{refused}"
+    );
+    assert_eq!(waiting[0].hear(PATIENCE).await, Some(json!(4408)));
     drop(waiting);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    eventually("there is a place again", || async {
+        Tab::open(face.address, "/wapi/v1/stream", &[("origin", &browser.origin())]).await.is_ok()
+    })
+    .await;
     browser.stream().await;
 }

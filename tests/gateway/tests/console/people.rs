@@ -1,12 +1,12 @@
 //! Users, logins, sessions, the setup link.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use gateway::{Options, ServeError};
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
-use muster_tests::{Peer, cases};
+use muster_tests::{PATIENCE, Peer, cases, eventually};
 use muster_tests_gateway::browser::Browser;
 use muster_tests_gateway::{Face, generous, refused, upstream};
 use serde_json::{Value, json};
@@ -28,13 +28,7 @@ async fn admins(peer: &Peer) -> Face {
 
 /// Waits until a session is over.
 async fn until_out(browser: &Browser) {
-    for _ in 0..200 {
-        if browser.status().await == 401 {
-            return;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the session goes on");
+    eventually("the session is over", || async { browser.status().await == 401 }).await;
 }
 
 async fn the_setup_link_makes_the_first_administrator_once(peer: &Peer) {
@@ -185,7 +179,8 @@ async fn a_user_is_made_with_a_secret(peer: &Peer) {
     // Those that pose as somebody are nobody.
     make("other", json!({"name": text("eve"), "groups": text("system:masters"), "hash": hash})).await;
     make("muster-user-eve", json!({"name": text("system:admin"), "hash": hash})).await;
-    for _ in 0..100 {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         let answer = Browser::new(&face).try_login("bob", PASSWORD).await;
         if answer.status == 200 {
             assert_eq!(answer.json()["groups"], json!(["dev", "ops"]));
