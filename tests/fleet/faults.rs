@@ -26,8 +26,8 @@ async fn works(fleet: &Fleet, name: &str, namespace: &str) -> Result<Duration, k
 
 /// Probes that take their time to call a member lost: what is asked of it meanwhile is still under way when others have answered.
 fn patient() -> Care {
-    let rules = Rules { failing_for: Duration::from_secs(25), ..care().rules };
-    Care { rules, limits: Limits { deadline: Duration::from_secs(20), ..care().limits }, ..care() }
+    let rules = Rules { failing_for: Duration::from_secs(10), ..care().rules };
+    Care { rules, limits: Limits { deadline: Duration::from_secs(8), ..care().limits }, ..care() }
 }
 
 /// Asks the well member while the calls to the dark one are under way: all of these are answered before all of those are done.
@@ -36,7 +36,7 @@ async fn others_do_not_wait<T>(fleet: &Fleet, namespace: &str, dark: impl Future
     // They are on their way before anybody else asks.
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut dark).await.is_err(), "the dark one is not dark");
     let others = async {
-        for _ in 0..20 {
+        for _ in 0..10 {
             works(fleet, "well", namespace).await.unwrap();
         }
     };

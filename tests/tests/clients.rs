@@ -24,7 +24,7 @@ fn main() {
     for kind in chosen_peers() {
         let peer = runtime.block_on(Peer::start(kind)).unwrap();
         let output = Command::new("timeout")
-            .args(["--signal=KILL", "400"])
+            .args(["--signal=KILL", "900"])
             .arg(&program)
             .env("KUBECONFIG", peer.kubeconfig())
             .output()

@@ -476,7 +476,12 @@ fn known(line: &str) -> Option<&'static str> {
 fn command(kubectl: &std::path::Path, peer: &Peer, line: &str) -> Command {
     // Every wait has an end.
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "120"]).arg(kubectl).arg("--kubeconfig").arg(peer.kubeconfig()).args(line.split(' '));
+    command
+        .args(["--signal=KILL", "120"])
+        .arg(kubectl)
+        .arg("--kubeconfig")
+        .arg(peer.kubeconfig())
+        .args(line.split(' '));
     // A cache of its own for each server; otherwise one would see the other's discovery.
     command.env("KUBECACHEDIR", peer.dir.join("kubecache")).env("HOME", &peer.dir);
     command.env("KUBE_EDITOR", "sed -i s/hello/welcome/");

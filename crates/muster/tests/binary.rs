@@ -4,28 +4,18 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+mod ports;
 
-/// A port nobody listens on, below the range the system hands out by itself.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + (std::process::id() % 500) as u16 * 20;
-    loop {
-        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
+use ports::free_port;
+use rustix::process::{Pid, Signal, kill_process};
 
 fn muster(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
@@ -67,7 +57,7 @@ impl Server {
 
     fn send(&self, request: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.plain))?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -99,7 +89,7 @@ impl Server {
             if let Some(status) = self.process.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "does not stop");
+            assert!(begun.elapsed() < Duration::from_secs(60), "does not stop");
             thread::sleep(Duration::from_millis(10));
         };
         assert!(status.success(), "{status}");

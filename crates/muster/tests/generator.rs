@@ -3,11 +3,14 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
 };
+
+mod ports;
+
+use ports::free_port;
 
 /// Two cores: one compiler at a time.
 static COMPILER: Mutex<()> = Mutex::new(());
@@ -112,8 +115,7 @@ fn kubectl() -> Option<PathBuf> {
 
 /// Ports for those of the page, which others on this machine may use.
 fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners: [TcpListener; N] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    std::array::from_fn(|_| free_port())
 }
 
 /// Runs a part of the page, with what a reader of it has.

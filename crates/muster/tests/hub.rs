@@ -12,6 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+mod ports;
+
+use ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 
 fn muster(arguments: &[&str]) -> Command {
@@ -31,13 +34,9 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn http(port: u16, request: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -310,10 +309,11 @@ fn collector() -> (u16, mpsc::Receiver<Vec<u8>>) {
                     break all[head + 4..].to_vec();
                 }
             };
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            // Kept before it is answered: whoever sent it may be gone the next moment, and what came is counted then.
             if to.send(body).is_err() {
                 break;
             }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
         }
     });
     (port, from)

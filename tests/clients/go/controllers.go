@@ -144,7 +144,7 @@ func manager(ctx context.Context, config *rest.Config) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(60 * time.Second):
 		return fmt.Errorf("the manager did not stop")
 	}
 }

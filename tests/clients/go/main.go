@@ -42,7 +42,7 @@ func main() {
 	}
 	config.QPS, config.Burst = 500, 1000
 	for _, c := range checks {
-		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 180*time.Second)
 		err := c.run(ctx, rest.CopyConfig(config))
 		cancel()
 		if err != nil {

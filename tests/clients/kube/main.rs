@@ -137,13 +137,13 @@ async fn custom(client: &Client) -> Outcome {
     let apply = PatchParams::apply("kube").force();
     crds.patch("documents.kube.muster.dev", &apply, &Patch::Apply(Document::crd())).await?;
     let established = await_condition(crds.clone(), "documents.kube.muster.dev", conditions::is_crd_established());
-    tokio::time::timeout(Duration::from_secs(20), established).await??;
+    tokio::time::timeout(Duration::from_secs(60), established).await??;
     let api: Api<Document> = Api::namespaced(client.clone(), "default");
     let spec = |copies| DocumentSpec { title: "t".into(), copies: Some(copies) };
     for attempt in 0.. {
         // A server may need a moment between Established and the first request.
         match api.create(&PostParams::default(), &Document::new("one", spec(2))).await {
-            Err(kube::Error::Api(status)) if status.code == 404 && attempt < 50 => {
+            Err(kube::Error::Api(status)) if status.code == 404 && attempt < 600 => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             other => {
@@ -177,8 +177,8 @@ async fn reflect(client: &Client) -> Outcome {
             };
             api.create(&PostParams::default(), &map).await?;
         }
-        tokio::time::timeout(Duration::from_secs(20), store.wait_until_ready()).await??;
-        for _ in 0..200 {
+        tokio::time::timeout(Duration::from_secs(60), store.wait_until_ready()).await??;
+        for _ in 0..1200 {
             if store.len() == 20 {
                 break;
             }
@@ -229,7 +229,7 @@ async fn control(client: &Client) -> Outcome {
     };
     api.create(&PostParams::default(), &map).await?;
     let wait = async |what: &str, counter: &AtomicUsize| {
-        for _ in 0..400 {
+        for _ in 0..1200 {
             if counter.load(SeqCst) > 0 {
                 return Ok(());
             }
@@ -241,7 +241,7 @@ async fn control(client: &Client) -> Outcome {
     expect(api.get("m").await?.meta().finalizers.as_deref() == Some(&[FINALIZER.to_owned()]), "no finalizer")?;
     api.delete("m", &DeleteParams::default()).await?;
     wait("the clean-up", &seen.cleaned).await?;
-    for _ in 0..100 {
+    for _ in 0..1200 {
         if api.get_opt("m").await?.is_none() {
             running.abort();
             return Ok(());

@@ -84,7 +84,7 @@ fn names_of_the_fleet_are_offered() {
     bash.offers(&["pods", "--cluster", "a"], &["all"]);
     // Bash takes the flag and its value for three words.
     bash.offers(&["pods", "--cluster", "=", "sh"], &["shanghai"]);
-    bash.offers(&["pods", "--cluster", "="], &["all", "beijing", "guangzhou", "shanghai"]);
+    bash.offers(&["pods", "--cluster", "="], &["beijing", "guangzhou", "shanghai", "all"]);
     // Namespaces, applications, pods, releases.
     bash.offers(&["pods", "-n", "sho"], &["shop"]);
     bash.offers(&["restart", "orde"], &["orders-db"]);

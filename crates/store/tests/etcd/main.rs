@@ -17,7 +17,8 @@ use store::{Collection, Event, Expect, Key, Options, Store, Watch};
 
 use peer::Cluster;
 
-const SOON: Duration = Duration::from_secs(20);
+/// Only a failure takes so long.
+const SOON: Duration = Duration::from_secs(60);
 
 fn config(endpoints: Vec<String>) -> Config {
     Config { compact_every: None, ..Config::new(endpoints) }
