@@ -142,7 +142,7 @@ mod tests {
 
     async fn sh(script: &str) -> Ended {
         let words = ["sh", "-c", script].map(str::to_owned);
-        run(&words, &[("AT_NAME", "x")], Duration::from_secs(20)).await
+        run(&words, &[("AT_NAME", "x")], Duration::from_secs(60)).await
     }
 
     #[tokio::test]
@@ -176,11 +176,11 @@ mod tests {
     async fn a_command_that_takes_too_long_is_killed_with_its_children() {
         // KC-7
         let file = std::env::temp_dir().join(format!("muster-at-{}", std::process::id()));
-        let script = format!("(sleep 2; touch {0}) & echo begun; sleep 60", file.display());
+        let script = format!("(sleep 8; touch {0}) & echo begun; sleep 60", file.display());
         let words = ["sh".to_owned(), "-c".to_owned(), script];
-        let ended = run(&words, &[], Duration::from_secs(1)).await;
+        let ended = run(&words, &[], Duration::from_secs(5)).await;
         assert_eq!((ended.outcome, ended.output.as_deref()), (Outcome::TimedOut, Some("begun\n")));
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(!file.exists(), "a child of the command went on");
     }
 
