@@ -5,7 +5,7 @@ use muster_tests_gateway::{Face, refused};
 use serde_json::{Value, json};
 
 use crate::imported::following;
-use crate::stage::{silent, until};
+use crate::stage::{silent, until, until_known};
 
 pub fn all() -> Vec<Case> {
     cases![account: a_reader_sees_all_but_secrets_and_changes_nothing, an_operator_does_what_is_offered_and_no_more]
@@ -90,6 +90,7 @@ async fn import(face: &Face, peer: &Peer, access: &str) -> Imported {
     let body = json!({"name": name, "server": format!("https://127.0.0.1:{}", peer.port), "ca": ca, "token": token});
     face.post("/apis/zcloud.cn/v1/clusters?action=import", body).await.ok(201);
     until(face, &format!("/api/cluster/{name}"), |page| page["items"][0]["state"] == "Running").await;
+    until_known(face, &name).await;
     Imported { name, space, token }
 }
 

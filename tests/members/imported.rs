@@ -11,7 +11,7 @@ use muster_tests_gateway::{Face, refused};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{care, until};
+use crate::stage::{care, until, until_known};
 
 pub fn all() -> Vec<Case> {
     cases![imported: a_cluster_is_imported_used_and_taken_out, what_would_run_a_program_is_not_imported, the_meta_api_is_a_cluster_too]
@@ -60,6 +60,7 @@ async fn a_cluster_is_imported_used_and_taken_out(peer: &Peer) {
     let done = face.post(path, import.clone()).await.ok(201);
     assert!(done["imported"] == true && !done.to_string().contains(TOKEN), "{done}");
     let page = until(&face, "/api/cluster/prod", |page| page["items"][0]["state"] == "Running").await;
+    until_known(&face, "prod").await;
     let prod = &page["items"][0];
     assert!(prod["version"].is_string() && prod["simulated"] == false && prod["labels"]["zone"] == "z1", "{prod}");
     assert_eq!(prod["origin"], format!("Secret {}/prod", face.namespace));
@@ -189,6 +190,7 @@ async fn the_meta_api_is_a_cluster_too(peer: &Peer) {
     let (face, _fleet, stop) = following(peer).await;
     let space = peer.namespace().await;
     let root = format!("/api/cluster/meta/resources/core/v1/namespaces/{space}/configmaps");
+    until_known(&face, "meta").await;
     let made =
         face.call("PUT", &format!("{root}/settings")).json(json!({"data": {"color": "blue"}})).send().await.ok(200);
     assert_eq!(made["kind"], "ConfigMap");

@@ -117,6 +117,12 @@ pub async fn until(face: &Face, path: &str, right: impl Fn(&Value) -> bool) -> V
     }
 }
 
+/// Waits until a cluster has said which kinds it has: whoever asks for an object waits a few seconds for that, and is then told to ask again.
+pub async fn until_known(face: &Face, cluster: &str) {
+    until(face, &format!("/api/cluster/{cluster}/kinds"), |kinds| kinds.as_array().is_some_and(|all| !all.is_empty()))
+        .await;
+}
+
 pub async fn ask(client: &Client, method: &str, path: &str, body: Value) -> Value {
     let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let bytes = if body.is_null() { vec![] } else { body.to_string().into_bytes() };
