@@ -114,7 +114,7 @@ async fn killed_servers_and_a_killed_manager_do_not_lose_or_spoil_anything(peer:
     dest.launch();
     manager.crash().await;
     let manager = stage.manager(&Value::Null);
-    let (phase, reason, status) = stage.end("long", 100).await;
+    let (phase, reason, status) = stage.end("long", 240).await;
     assert_eq!((phase.as_str(), reason.as_str()), ("Succeeded", "Done"), "{status:#?}");
     assert_eq!((source.digest(), source.count()), (dest.digest(), dest.count()));
     let verified = &status.state["Migrate"].steps["verify"].data;

@@ -164,7 +164,7 @@ async fn run_all(peer: &Arc<Peer>, cases: Vec<(String, Case)>) -> Vec<(String, D
         running.spawn(async move {
             let _turn = gate.acquire_owned().await.unwrap();
             let start = Instant::now();
-            let limit = Duration::from_secs(if is_long() { 3600 } else { 300 });
+            let limit = Duration::from_secs(if is_long() { 3600 } else { 600 });
             let work = NAME.scope(name.clone(), async move {
                 if tokio::time::timeout(limit, (case.run)(peer)).await.is_err() {
                     panic!("did not end within {limit:?}");
