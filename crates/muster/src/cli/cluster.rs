@@ -267,7 +267,7 @@ async fn import(flags: Import) -> Result<(), Problem> {
 fn role(read_only: bool, namespace: &str) -> Result<String, Problem> {
     let access = if read_only { fleet::Access::Read } else { fleet::Access::Operate };
     fleet::account_manifest(access, namespace)
-        .map_err(|refused| Problem::new(Kind::Configuration, "--namespace cannot be used", refused))
+        .map_err(|refused| Problem::new(Kind::Usage, "--namespace cannot be used", refused))
 }
 
 /// What the gateway understood, for people.
@@ -339,7 +339,7 @@ async fn tell_last(gateway: &Gateway, name: &str) {
 
 /// A file of the user's, or standard input.
 fn read(path: &Path) -> Result<String, Problem> {
-    let unusable = |why: String| Problem::new(Kind::Configuration, format!("{} cannot be used", path.display()), why);
+    let unusable = |why: String| Problem::new(Kind::Usage, format!("{} cannot be used", path.display()), why);
     let mut text = String::new();
     let source: Box<dyn Read> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
@@ -354,7 +354,7 @@ fn read(path: &Path) -> Result<String, Problem> {
 
 /// The kubeconfig with one context alone: credentials for other clusters are nobody's business.
 fn only_context(kubeconfig: &str, context: Option<&str>, file: &Path) -> Result<String, Problem> {
-    let unusable = |why: String| Problem::new(Kind::Configuration, format!("{} cannot be used", file.display()), why);
+    let unusable = |why: String| Problem::new(Kind::Usage, format!("{} cannot be used", file.display()), why);
     let whole = meta::yaml::parse_last(kubeconfig.as_bytes()).map_err(unusable)?;
     let named = |list: &str, name: &Value| -> Option<Value> {
         whole[list].as_array()?.iter().find(|entry| entry["name"] == *name).cloned()
@@ -377,7 +377,7 @@ fn only_context(kubeconfig: &str, context: Option<&str>, file: &Path) -> Result<
 
 async fn kubeconfig(server: &Server, name: &str, file: Option<&Path>, force: bool) -> Result<(), Problem> {
     if let Some(file) = file.filter(|file| file.exists() && !force) {
-        return Err(Problem::new(Kind::Configuration, "nothing was written", format!("{} is there", file.display()))
+        return Err(Problem::new(Kind::Usage, "nothing was written", format!("{} is there", file.display()))
             .next("name another file, or write over it with --force"));
     }
     let answer = server.gateway()?.post(&zcloud(&[name]).with("action", "getkubeconfig"), None).await?;
@@ -388,7 +388,7 @@ async fn kubeconfig(server: &Server, name: &str, file: Option<&Path>, force: boo
         None => say(text),
         Some(file) => {
             pki::write_private(file, text.as_bytes())
-                .map_err(|e| Problem::new(Kind::Configuration, format!("cannot write {}", file.display()), e))?;
+                .map_err(|e| Problem::new(Kind::Usage, format!("cannot write {}", file.display()), e))?;
             eprintln!("written; try: kubectl --kubeconfig {} get nodes", file.display());
             Ok(())
         }
@@ -398,7 +398,7 @@ async fn kubeconfig(server: &Server, name: &str, file: Option<&Path>, force: boo
 /// Asks a person; without one to ask, the flag must say it.
 pub fn agreed(question: &str) -> Result<bool, Problem> {
     if !io::stdin().is_terminal() {
-        return Err(Problem::new(Kind::Configuration, "nothing was done", "there is nobody to ask")
+        return Err(Problem::new(Kind::Usage, "nothing was done", "there is nobody to ask")
             .next("say yes in advance with --yes"));
     }
     eprint!("{question} [y/N] ");
@@ -467,7 +467,7 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
         let (reads, operates) = (role(true, "muster-system").unwrap(), role(false, "ops").unwrap());
         assert!(!reads.contains("secrets,") && !reads.contains("patch"), "{reads}");
         assert!(operates.contains("deployments/scale") && operates.contains("namespace: ops"), "{operates}");
-        assert_eq!(role(true, "a b").unwrap_err().code(), 3);
+        assert_eq!(role(true, "a b").unwrap_err().code(), 2);
     }
 
     #[test]
