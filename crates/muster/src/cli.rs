@@ -9,6 +9,7 @@ pub mod complete;
 pub mod console;
 pub mod exec;
 mod gateway;
+mod kubeconfig;
 pub mod lists;
 pub mod logs;
 pub mod restart;

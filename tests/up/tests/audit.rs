@@ -186,7 +186,10 @@ fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_i
         up.ok(&format!("cluster import audited --kubeconfig {} --dry-run", other.kubeconfig));
         up.ok(&format!("cluster import audited --kubeconfig {} --wait", other.kubeconfig));
         let file = up.folder().join("audited.kubeconfig");
-        up.ok(&format!("cluster kubeconfig audited -f {}", file.display()));
+        up.ok(&format!("cluster kubeconfig audited --long-lived -f {}", file.display()));
+        let lent = up.folder().join("lent.kubeconfig");
+        up.ok(&format!("cluster kubeconfig audited --create-account read -f {}", lent.display()));
+        up.ok(&format!("cluster kubeconfig audited --force -f {}", lent.display()));
         up.ok("cluster delete audited --yes");
         for (verb, code) in [("import", 201), ("kubeconfig", 200), ("delete", 200)] {
             let line = until_deed(&up, verb, json!({"cluster": "audited", "resource": "clusters", "code": code}));
@@ -194,9 +197,12 @@ fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_i
         }
         assert_eq!(deeds(&up).iter().filter(|line| line["verb"] == "import").count(), 1, "a dry run changes nothing");
         let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=kubeconfig", "");
-        assert_eq!((code, &shown["count"]), (200, &json!(1)), "{flags:?} {shown}");
+        assert_eq!((code, &shown["count"]), (200, &json!(3)), "{flags:?} {shown}");
+        // What does not end is told apart from what does, and so is what was made there for it.
+        let given: Vec<_> = shown["items"].as_array().unwrap().iter().map(|line| &line["subresource"]).collect();
+        assert_eq!(given, ["kubeconfig", "account", "credentials"]);
         // Each secret part of the kubeconfig that was read and given out.
-        let secret = fs::read_to_string(&file).unwrap();
+        let secret = fs::read_to_string(&file).unwrap() + &fs::read_to_string(&lent).unwrap();
         let secrets =
             secret.split(|c: char| !c.is_ascii_alphanumeric() && !"+/=".contains(c)).filter(|word| word.len() > 60);
         let all = log(&up) + &up.log();

@@ -199,6 +199,11 @@ pub fn refusal(status: StatusCode, id: Option<&str>, body: &[u8]) -> Problem {
         _ if value["reason"] == "CommandFailed" => {
             (Kind::Failed, "nobody knows how the command ended", "look at the pod: muster events POD")
         }
+        409 if value["reason"] == "NoAccount" => (
+            Kind::Conflict,
+            "the cluster has no account for kubeconfigs that end",
+            "--create-account read (or operate) makes it there; or muster cluster role | kubectl apply -f -; or take what muster itself uses: --long-lived",
+        ),
         401 => (
             Kind::Forbidden,
             "the server does not know you",
