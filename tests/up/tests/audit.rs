@@ -54,11 +54,11 @@ fn questions_of_the_gateway_are_not_logged_and_those_of_people_are() {
     assert!(!log(&up).contains("nobody-gave-this"));
 }
 
-/// The lines of what was done to members.
+/// The lines of what was done to members, and of who got in.
 fn deeds(up: &Up) -> Vec<Value> {
     let lines = log(up);
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["cluster"].is_string()).collect()
+    lines.filter(|line| line["cluster"].is_string() || line["resource"] == "sessions").collect()
 }
 
 /// Waits for a deed of this verb with these fields.
@@ -171,6 +171,25 @@ fn what_is_done_to_members_is_logged_with_who_where_and_how_it_ended() {
         assert!(!all.contains(canary), "{canary} is in the audit log");
     }
     let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=terminal", "");
+    assert_eq!((code, &shown["count"]), (200, &json!(2)), "{shown}");
+}
+
+#[test]
+fn who_gets_in_has_a_line_without_what_was_typed() {
+    // B-17
+    let up = Up::start(&["--demo"]);
+    let login = |user: &str, password: &str| {
+        let body = json!({"user": user, "password": password}).to_string();
+        up.request("POST", "/wapi/v1/login", &[("User-Agent", "suite")], &body).0
+    };
+    assert_eq!(login("admin", "canary-guess"), 401);
+    assert_eq!(login("canary-name", "canary-guess"), 401);
+    assert_eq!(login("admin", "teleport"), 200);
+    until_deed(&up, "login", json!({"user": "admin", "code": 401, "reason": "WrongPassword", "source": "127.0.0.1"}));
+    until_deed(&up, "login", json!({"user": "(unknown)", "code": 401, "reason": "UnknownUser"}));
+    until_deed(&up, "login", json!({"user": "admin", "code": 200, "userAgent": "suite", "path": "/wapi/v1/login"}));
+    assert!(!log(&up).contains("canary") && !log(&up).contains("teleport"));
+    let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=login&user=admin", "");
     assert_eq!((code, &shown["count"]), (200, &json!(2)), "{shown}");
 }
 
