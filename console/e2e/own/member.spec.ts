@@ -94,7 +94,7 @@ test("a working cluster is imported, its pods are shown, lost with it, and found
 
 /** Nothing is made on a cluster unasked; what is given out ends, unless the lasting one is asked for. // B-20 */
 async function kubeconfigs(page: Page, at: string): Promise<void> {
-  await page.goto(`${at}?tab=access`);
+  await page.goto(`${at}/access`);
   const given = async (act: () => Promise<void>) => {
     const [file] = await Promise.all([page.waitForEvent("download"), act()]);
     return readFileSync(await file.path(), "utf8");

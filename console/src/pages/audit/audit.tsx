@@ -62,12 +62,8 @@ export default function Audit() {
       label: t.audit.result,
       cell: (row) => {
         const why = row.reason && (t.audit.reasons[row.reason] ?? row.reason);
-        return (
-          <>
-            <Status tone={toneOfCode(row.code)} word={String(row.code)} why={row["authorization.k8s.io/reason"]} />
-            {why && <span className="muted"> {why}</span>}
-          </>
-        );
+        const word = why ? `${row.code} ${why}` : String(row.code);
+        return <Status tone={toneOfCode(row.code)} word={word} why={row["authorization.k8s.io/reason"]} />;
       },
     },
     {
