@@ -254,7 +254,7 @@ export const en = {
   access: {
     kubeconfig: "Kubeconfig",
     kubeconfigWhy:
-      "With a token that ends by itself, of an account on the cluster that is made for it. For those who may have it.",
+      "Its token ends by itself. It is of an account on the cluster that is there for this alone, not of Muster's own.",
     goodFor: "Good for",
     spans: { "10m": "10 minutes", "1h": "1 hour", "8h": "8 hours", "24h": "24 hours" },
     download: "Download kubeconfig",

@@ -253,7 +253,7 @@ export const zh: Dictionary = {
   },
   access: {
     kubeconfig: "Kubeconfig",
-    kubeconfigWhy: "其中的令牌会自动过期，属于集群上专为此设立的账号。仅限有权限的用户。",
+    kubeconfigWhy: "其中的令牌会自动过期，属于集群上专为此设立的账号，而不是 Muster 自己的账号。",
     goodFor: "有效期",
     spans: { "10m": "10 分钟", "1h": "1 小时", "8h": "8 小时", "24h": "24 小时" },
     download: "下载 kubeconfig",
