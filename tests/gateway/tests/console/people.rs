@@ -212,7 +212,7 @@ impl Trail for Lines {
 
 impl Lines {
     /// Those since the last look: verb, user, object, code and reason.
-    fn new(&self) -> Vec<String> {
+    fn fresh(&self) -> Vec<String> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap());
         let lines = noted.into_iter().map(|deed| {
             assert!(deed.source.is_some_and(|from| from.is_loopback()) && !deed.request_id.is_empty(), "{deed:?}");
@@ -235,20 +235,20 @@ async fn who_gets_in_is_written_down_and_what_was_typed_is_not(peer: &Peer) {
     };
     let token = link.split_once("#t=").unwrap().1;
     refused(&setup("canary-token", "ann", PASSWORD).await, 403);
-    assert_eq!(lines.new(), ["setup (unknown) users/ 403 WrongSetupLink"]);
+    assert_eq!(lines.fresh(), ["setup (unknown) users/ 403 WrongSetupLink"]);
     refused(&setup(token, "ann", "canary").await, 422);
-    assert_eq!(lines.new(), ["setup (unknown) users/ 422 Invalid"]);
+    assert_eq!(lines.fresh(), ["setup (unknown) users/ 422 Invalid"]);
     setup(token, "ann", PASSWORD).await.ok(200);
-    assert_eq!(lines.new(), ["setup ann users/ann 200 "]);
+    assert_eq!(lines.fresh(), ["setup ann users/ann 200 "]);
 
     let mut browser = Browser::new(&face);
     refused(&browser.try_login("ann", "canary-wrong-password").await, 401);
-    assert_eq!(lines.new(), ["login ann sessions/ 401 WrongPassword"]);
+    assert_eq!(lines.fresh(), ["login ann sessions/ 401 WrongPassword"]);
     // A password where the name belongs is nobody's name.
     refused(&browser.try_login("canary-password-as-name", PASSWORD).await, 401);
-    assert_eq!(lines.new(), ["login (unknown) sessions/ 401 UnknownUser"]);
+    assert_eq!(lines.fresh(), ["login (unknown) sessions/ 401 UnknownUser"]);
     browser.take(&browser.try_login("ann", PASSWORD).await);
-    assert_eq!(lines.new(), ["login ann sessions/ 200 "]);
+    assert_eq!(lines.fresh(), ["login ann sessions/ 200 "]);
 
     let change =
         async |old: &str, new: &str| browser.post("/wapi/v1/password", json!({"old": old, "new": new})).await.status;
@@ -256,26 +256,26 @@ async fn who_gets_in_is_written_down_and_what_was_typed_is_not(peer: &Peer) {
     assert_eq!(change(PASSWORD, "canary").await, 422);
     assert_eq!(change(PASSWORD, "another horse battery").await, 204);
     let said = ["403 WrongPassword", "422 Invalid", "204 "].map(|end| format!("password ann users/ann {end}"));
-    assert_eq!(lines.new(), said);
+    assert_eq!(lines.fresh(), said);
 
     // Reads, tickets and what is not understood are no logins.
     browser.get("/wapi/v1/sessions").await.ok(200);
     browser.ticket().await;
     refused(&browser.post("/wapi/v1/login", json!({"user": "ann"})).await, 400);
-    assert_eq!(lines.new(), [""; 0]);
+    assert_eq!(lines.fresh(), [""; 0]);
     let other = Browser::login(&face, "ann", "another horse battery").await;
     let own = other.get("/wapi/v1/sessions").await.ok(200);
     let other_id = own["items"].as_array().unwrap().iter().find(|one| one["current"] == true).unwrap()["id"].clone();
     let other_id = other_id.as_str().unwrap();
-    lines.new();
+    lines.fresh();
     browser.call("DELETE", &format!("/wapi/v1/sessions/{other_id}")).send().await;
     assert_eq!(browser.post("/wapi/v1/logout", json!({})).await.status, 204);
-    assert_eq!(lines.new(), [format!("logout ann sessions/{other_id} 204 "), "logout ann sessions/ 204 ".to_owned()]);
+    assert_eq!(lines.fresh(), [format!("logout ann sessions/{other_id} 204 "), "logout ann sessions/ 204 ".to_owned()]);
 
     // Guesses have a line each; those that are turned away unread have none, so nobody can fill the log.
     let tries = (0..20).map(|_| browser.try_login("ann", "canary-guess"));
     let answers = futures_util::future::join_all(tries).await;
     let judged = answers.iter().filter(|answer| answer.status == 401).count();
-    let noted = lines.new();
+    let noted = lines.fresh();
     assert!(noted.len() == judged && judged < 20, "{judged} {noted:?}");
 }
