@@ -114,4 +114,8 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
         assert!(!is_there(&member, "gone").await, "it was to be removed");
         assert!(is_there(&member, "kept").await, "it was given up");
     });
+    // However often it was tried, that it is away is said by who looks after it alone, with its name.
+    let said = up.log();
+    let lost = said.lines().find(|line| line.contains("to=Unreachable")).expect("it is not said");
+    assert!(lost.contains("prod") && !said.contains("ERROR"), "{said}");
 }
