@@ -53,8 +53,8 @@ bench: peers dist ## against kube-apiserver + etcd, both sides in one run; FLAGS
 	MUSTER_BIN=target/release/muster target/release/muster-bench-fleet $(FLAGS)
 	cd console && CHROMIUM=$$(../tests/peers/chromium) MUSTER_BIN=$(CURDIR)/target/release/muster MUSTER_BIG=only npm run --silent e2e -- --project=big
 
-peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis from Debian
-	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli >/dev/null
+peers: ## the real kube-apiserver, etcd and kubectl, built once into a cache outside the tree; Redis, zsh and fish from Debian
+	tests/peers/ensure kube-apiserver kubectl etcd etcdctl helm3 helm4 redis-server redis-cli zsh fish >/dev/null
 
 facts: ## rewrite the table of the built-in kinds from the Go modules of Kubernetes
 	cd tools/facts && go run .

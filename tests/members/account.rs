@@ -65,12 +65,16 @@ async fn describe(face: &Face, peer: &Peer, space: &str, access: &str) {
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     for document in manifest.split("---\n") {
         let kind = document.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap();
+        let name = document.split("name: ").nth(1).unwrap().split([',', '}', '\n']).next().unwrap();
+        let within = format!("/api/v1/namespaces/{space}");
         let path = match kind {
-            "Namespace" => format!("/api/v1/namespaces/{space}"),
-            "ServiceAccount" => format!("/api/v1/namespaces/{space}/serviceaccounts/muster"),
-            "Secret" => format!("/api/v1/namespaces/{space}/secrets/muster-token"),
+            "Namespace" => within,
+            "ServiceAccount" => format!("{within}/serviceaccounts/{name}"),
+            "Secret" => format!("{within}/secrets/{name}"),
             "ClusterRole" => format!("{rbac}/clusterroles/{cluster}"),
             "ClusterRoleBinding" => format!("{rbac}/clusterrolebindings/{cluster}"),
+            "Role" => format!("{rbac}/namespaces/{space}/roles/{name}"),
+            "RoleBinding" => format!("{rbac}/namespaces/{space}/rolebindings/{name}"),
             other => panic!("{other}"),
         };
         let call = peer.call("PATCH", &format!("{path}?fieldManager=suite&force=true"));
@@ -113,6 +117,46 @@ async fn lists(face: &Face, name: &str) {
     }
 }
 
+/// What is lent to people is another account's, which has the same rights, cannot renew itself and ends with its account.
+async fn lends(face: &Face, peer: &Peer, one: &Imported, secrets: u16) {
+    let Imported { name, space, token } = one;
+    let path = format!("/apis/zcloud.cn/v1/clusters/{name}?action=getkubeconfig");
+    let given = face.call("POST", &format!("{path}&ttlSeconds=1200")).send().await.ok(200);
+    let account = format!("system:serviceaccount:{space}:muster-kubeconfig");
+    assert_eq!((&given["account"], &given["longLived"]), (&json!(account), &json!(false)), "{given}");
+    let kubeconfig: Value = serde_json::from_str(given["kubeconfig"].as_str().unwrap()).unwrap();
+    let lent = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+    assert!(!kubeconfig.to_string().contains(token.as_str()), "our own token is not given out");
+    let code = async |method, path: &str| {
+        let call = peer.call(method, path).token(Some(lent));
+        let call = if method == "POST" { call.body(json!({})) } else { call };
+        call.send().await.status
+    };
+    assert_eq!((code("GET", "/api/v1/pods").await, code("GET", "/api/v1/secrets").await), (200, secrets));
+    for account in ["muster", "muster-kubeconfig"] {
+        let renew = format!("/api/v1/namespaces/{space}/serviceaccounts/{account}/token");
+        assert_eq!(code("POST", &renew).await, 403, "{account}");
+    }
+    let kept = face.call("POST", &format!("{path}&longLived=true")).send().await.ok(200);
+    assert!(kept["longLived"] == true && kept["kubeconfig"].as_str().unwrap().contains(token.as_str()));
+    // Without its account it is nobody, and there is no other, which is told.
+    peer.delete(&format!("/api/v1/namespaces/{space}/serviceaccounts/muster-kubeconfig")).await.ok(200);
+    for _ in 0..300 {
+        // kube-apiserver believes a token for ten seconds.
+        if code("GET", "/api/v1/pods").await == 401 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(code("GET", "/api/v1/pods").await, 401);
+    let problem = refused(&face.call("POST", &path).send().await, 409);
+    assert_eq!(problem["reason"], "NoAccount", "{problem}");
+    assert!(problem["message"].as_str().unwrap().contains(&format!("{space}/muster-kubeconfig")), "{problem}");
+    // Our account there has no right to make it anew: whoever looks after the cluster does.
+    forbidden(&face.call("POST", &format!("{path}&createAccount=read")).send().await);
+    refused(&face.call("POST", &path).send().await, 409);
+}
+
 /// It is muster's account there that may not, and the caller is told so.
 fn forbidden(answer: &muster_tests::Answer) {
     let problem = refused(answer, 502);
@@ -123,7 +167,9 @@ fn forbidden(answer: &muster_tests::Answer) {
 // MAE-7, SC-10
 async fn a_reader_sees_all_but_secrets_and_changes_nothing(peer: &Peer) {
     let (face, _fleet, stop) = following(peer).await;
-    let Imported { name, space, token } = import(&face, peer, "read").await;
+    let imported = import(&face, peer, "read").await;
+    lends(&face, peer, &imported, 403).await;
+    let Imported { name, space, token } = imported;
     lists(&face, &name).await;
     let objects = format!("/api/cluster/{name}/resources/core/v1/namespaces/{space}");
     assert_eq!(face.get(&format!("{objects}/serviceaccounts/muster")).await.ok(200)["cluster"], json!(name));
@@ -149,7 +195,9 @@ async fn a_reader_sees_all_but_secrets_and_changes_nothing(peer: &Peer) {
 // MAE-7, SYM-13
 async fn an_operator_does_what_is_offered_and_no_more(peer: &Peer) {
     let (face, _fleet, stop) = following(peer).await;
-    let Imported { name, space, token } = import(&face, peer, "operate").await;
+    let imported = import(&face, peer, "operate").await;
+    lends(&face, peer, &imported, 200).await;
+    let Imported { name, space, token } = imported;
     lists(&face, &name).await;
     for path in ["resources/core/v1/secrets", "appPod/all/helm"] {
         until(&face, &format!("/api/cluster/{name}/{path}"), answered).await;

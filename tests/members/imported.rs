@@ -65,8 +65,7 @@ async fn a_cluster_is_imported_used_and_taken_out(peer: &Peer) {
     assert!(prod["version"].is_string() && prod["simulated"] == false && prod["labels"]["zone"] == "z1", "{prod}");
     assert_eq!(prod["origin"], format!("Secret {}/prod", face.namespace));
     refused(&face.post(path, import).await, 409);
-    let given = face.call("POST", "/apis/zcloud.cn/v1/clusters/prod?action=getkubeconfig").send().await.ok(200);
-    assert!(given["kubeconfig"].as_str().unwrap().contains(TOKEN));
+    lends(&face, peer).await;
     // Its objects.
     let space = peer.namespace().await;
     let root = format!("/api/cluster/prod/resources/core/v1/namespaces/{space}/configmaps");
@@ -114,6 +113,33 @@ async fn a_cluster_is_imported_used_and_taken_out(peer: &Peer) {
     until(&face, "/api/cluster/all", |page| page["count"] == 0).await;
     refused(&face.get("/api/cluster/prod").await, 404);
     stop.cancel();
+}
+
+/// A cluster that was imported with somebody's own kubeconfig has no account for others: it is made when that is asked for.
+async fn lends(face: &Face, peer: &Peer) {
+    let path = "/apis/zcloud.cn/v1/clusters/prod?action=getkubeconfig";
+    let ask = async |more: &str| face.call("POST", &format!("{path}{more}")).send().await;
+    let problem = refused(&ask("").await, 409);
+    assert_eq!(problem["reason"], "NoAccount", "{problem}");
+    assert!(problem["message"].as_str().unwrap().contains("createAccount=read"), "{problem}");
+    let kept = ask("&longLived=true").await.ok(200);
+    assert!(kept["kubeconfig"].as_str().unwrap().contains(TOKEN) && kept.get("expires").is_none());
+    for wrong in ["&ttlSeconds=60", "&ttlSeconds=100000", "&createAccount=all", "&longLived=true&ttlSeconds=600"] {
+        refused(&ask(wrong).await, 400);
+    }
+    let lent = ask("&createAccount=read").await.ok(200);
+    let again = ask("&ttlSeconds=600").await.ok(200);
+    for given in [&lent, &again] {
+        let kubeconfig: Value = serde_json::from_str(given["kubeconfig"].as_str().unwrap()).unwrap();
+        assert!(!kubeconfig.to_string().contains(TOKEN), "nothing of what was imported is given out");
+        let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+        let code = async |path| peer.call("GET", path).token(Some(token)).send().await.status;
+        assert_eq!((code("/api/v1/pods").await, code("/api/v1/secrets").await), (200, 403));
+    }
+    let ends = |given: &Value| given["expires"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second();
+    let now = jiff::Timestamp::now().as_second();
+    assert!((now + 3_000..now + 3_700).contains(&ends(&lent)), "{lent}");
+    assert!((now + 500..now + 700).contains(&ends(&again)), "{again}");
 }
 
 async fn actions(face: &Face, peer: &Peer, space: &str) {

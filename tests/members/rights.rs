@@ -11,7 +11,7 @@ use crate::stage::{Stage, field};
 
 pub fn all() -> Vec<Case> {
     cases![rights: every_route_is_closed_to_who_has_no_right, a_role_reaches_the_members_and_namespaces_it_names,
-        a_followed_log_ends_with_the_right_to_it]
+        a_followed_log_ends_with_the_right_to_it, who_may_have_a_kubeconfig_that_ends_may_not_have_the_one_that_stays]
 }
 
 /// Every route that does or shows something, with what it needs.
@@ -43,6 +43,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/apis/zcloud.cn/v1/clusters"),
     ("GET", "/apis/zcloud.cn/v1/clusters/beijing"),
     ("POST", "/apis/zcloud.cn/v1/clusters/beijing?action=getkubeconfig"),
+    ("POST", "/apis/zcloud.cn/v1/clusters/beijing?action=getkubeconfig&longLived=true"),
+    ("POST", "/apis/zcloud.cn/v1/clusters/beijing?action=getkubeconfig&createAccount=read"),
     ("POST", "/apis/zcloud.cn/v1/clusters?action=import"),
     ("DELETE", "/apis/zcloud.cn/v1/clusters/beijing"),
     ("GET", "/apis/zcloud.cn/v1/clusters/beijing/pods"),
@@ -159,6 +161,31 @@ async fn a_role_reaches_the_members_and_namespaces_it_names(peer: &Peer) {
     let problem = refused(&get(&inside, "/api/cluster/all/appPod/web").await, 403);
     assert!(problem["message"].as_str().unwrap().contains("namespace"), "{problem}");
     refused(&get(&inside, "/api/cluster/all/appPod/web?namespace=bank").await, 403);
+    stage.end().await;
+}
+
+// B-12, B-20
+async fn who_may_have_a_kubeconfig_that_ends_may_not_have_the_one_that_stays(peer: &Peer) {
+    let stage = Stage::begin(peer, &["beijing"]).await;
+    let name = format!("borrower-{}", peer.namespace().await);
+    let rules = json!([{"apiGroups": ["members.muster.dev"], "resources": ["clusters/kubeconfig"], "verbs": ["get"]}]);
+    let token = bound(peer, &name, None, rules).await;
+    let ask = async |more: &str| {
+        let path = format!("/apis/zcloud.cn/v1/clusters/beijing?action=getkubeconfig{more}");
+        stage.face.call("POST", &path).token(Some(&token)).send().await
+    };
+    for _ in 0..100 {
+        if ask("").await.status != 403 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // A simulated one has none; that they are told so means that they may.
+    assert_eq!(refused(&ask("").await, 409)["reason"], "NoKubeconfig");
+    for more in ["&longLived=true", "&createAccount=operate"] {
+        let problem = refused(&ask(more).await, 403);
+        assert!(problem["message"].as_str().unwrap().contains("clusters/credentials"), "{problem}");
+    }
     stage.end().await;
 }
 

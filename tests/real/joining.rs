@@ -14,9 +14,9 @@ pub fn by_kubeconfig(stage: &mut Stage) {
     assert_eq!((row["state"].as_str(), row["simulated"].as_bool()), (Some("Running"), Some(false)), "{row}");
     assert!(row["version"].as_str().unwrap().starts_with("v1.34.") && row["labels"]["zone"] == "one", "{row}");
     until("its nodes are counted", || stage.get("/api/cluster/one")["items"][0]["nodesReady"] == 3);
-    // What is given out again is a kubeconfig for the same cluster.
+    // What is given out again is a kubeconfig for the same cluster, of an account that may read there.
     let given = stage.up.folder().join("given.kubeconfig");
-    stage.up.ok(&format!("cluster kubeconfig one -f {}", given.display()));
+    stage.up.ok(&format!("cluster kubeconfig one --create-account read -f {}", given.display()));
     let nodes = stage.kubectl("one", &format!("--kubeconfig {} get nodes -o name", given.display()));
     assert_eq!(nodes.lines().count(), 3, "{nodes}");
 }

@@ -1,7 +1,7 @@
 //! `muster-bench-fleet`: one `muster up` with hundreds of simulated members, which run in processes of their own. Everything goes over
 //! the network as it does for a user: members join by kubeconfig, questions are asked of the REST API, changes are made on the members.
 //!
-//!   muster-bench-fleet [--quick] [--members N] [--pods N] [--connections N] [--dir FOLDER]
+//!   muster-bench-fleet [--quick] [--members N] [--pods N] [--connections N] [--dir FOLDER] [--only-silence]
 #![allow(clippy::print_stdout)]
 
 mod hands;
@@ -25,7 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const USAGE: &str = "muster-bench-fleet [--quick] [--members N] [--pods N] [--connections N] [--dir FOLDER]";
+const USAGE: &str =
+    "muster-bench-fleet [--quick] [--members N] [--pods N] [--connections N] [--dir FOLDER] [--only-silence]";
 
 /// How much, and for how long.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Scale {
     pub changes: usize,
     /// Before memory is read.
     pub settle: Duration,
+    /// Nothing but what a silent tenth costs the others.
+    pub only_silence: bool,
 }
 
 impl Scale {
@@ -59,6 +62,7 @@ impl Scale {
             time: seconds(10, 2),
             changes: if quick { 100 } else { 1000 },
             settle: seconds(5, 1),
+            only_silence: false,
         }
     }
 }
@@ -72,6 +76,7 @@ fn options() -> Result<(Scale, PathBuf), Failure> {
         let mut value = || words.next().ok_or(format!("{word} needs a value. {USAGE}"));
         match word.as_str() {
             "--quick" => {}
+            "--only-silence" => scale.only_silence = true,
             "--members" => scale.members = value()?.parse()?,
             "--pods" => scale.pods = value()?.parse()?,
             "--connections" => scale.connections = value()?.parse()?,

@@ -1,5 +1,6 @@
 //! The measures, in the order in which one run can take them: half of the fleet, all of it, and a tenth of it silent.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,12 @@ impl<'a> Stage<'a> {
     pub async fn run(&self, report: &mut Report) -> Result<String, Failure> {
         let half = self.scale.members / 2;
         let [first, rest] = self.halves();
+        if self.scale.only_silence {
+            self.up.import(&[first, rest].concat(), self.scale.members).await?;
+            self.until_read(self.scale.members).await?;
+            self.silence(report).await?;
+            return Ok(String::new());
+        }
         self.join_first(report, &first, half).await?;
         self.questions(report, half).await?;
         self.join_rest(report, &rest).await?;
@@ -260,17 +267,24 @@ impl<'a> Stage<'a> {
             ("the others, asked themselves", lit.iter().map(|pod| self.door.get(&object(pod))).collect()),
             ("all members", vec![self.door.get(&all)]),
         ];
-        let rounds = if self.scale.time > Duration::from_secs(5) { 10 } else { 3 };
-        // Somebody asks for them all the time.
+        let rounds = if self.scale.time > Duration::from_secs(5) { 20 } else { 3 };
+        // Somebody asks for them all the time, over connections that stay: to open one costs more than to be refused.
         let (door, paths) = (self.door.clone(), dark.iter().map(object).collect::<Vec<_>>());
+        let idle: Rc<RefCell<Vec<Wire>>> = Rc::default();
         let knocking = tokio::task::spawn_local(async move {
             let mut ticks = interval(Duration::from_millis(200));
             for path in paths.iter().cycle() {
                 ticks.tick().await;
-                let (door, request) = (door.clone(), door.get(path));
+                let (door, request, idle) = (door.clone(), door.get(path), idle.clone());
                 tokio::task::spawn_local(async move {
-                    if let Ok(mut wire) = Wire::connect(door.address).await {
-                        let _ = wire.send(&request).await;
+                    let kept = idle.borrow_mut().pop();
+                    let wire = match kept {
+                        Some(wire) => Ok(wire),
+                        None => Wire::connect(door.address).await,
+                    };
+                    let Ok(mut wire) = wire else { return };
+                    if wire.send(&request).await.is_ok() {
+                        idle.borrow_mut().push(wire);
                     }
                 });
             }
@@ -300,9 +314,9 @@ impl<'a> Stage<'a> {
         }
         knocking.abort();
         for (i, (what, _)) in questions.iter().enumerate() {
-            let [heard, unnoticed, noticed] = [&heard, &unnoticed, &noticed].map(|windows| median_p99(&windows[i]));
+            let [heard, unnoticed, noticed] = [&heard, &unnoticed, &noticed].map(|windows| calm_p99(&windows[i]));
             let how = format!(
-                "median p99 of windows of 1 s: all heard {heard:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms"
+                "median p99 of the calmer half of windows of 1 s: all heard {heard:.2}, unnoticed {unnoticed:.2}, noticed {noticed:.2} ms"
             );
             let target = if i < 2 { Target::AtMost(1.1) } else { Target::None };
             let what = format!("one of ten members silent: p99 of {what}, worse by");
@@ -314,18 +328,24 @@ impl<'a> Stage<'a> {
     /// Asks each question for a while, one after the other.
     async fn turn(&self, questions: &[(&str, Vec<Vec<u8>>); 3], windows: &mut Windows) -> Result<(), Failure> {
         for (windows, (_, requests)) in windows.iter_mut().zip(questions) {
-            windows.push(steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?);
+            let meter = self.cast.meter();
+            let run = steady(&self.door, requests, self.scale.connections, self.scale.rate, WINDOW).await?;
+            windows.push((meter.disturbance(), run));
         }
         Ok(())
     }
 }
 
-/// What each question took, window by window.
-type Windows = [Vec<Run>; 3];
+/// What each question took, window by window, and how much of the machine somebody else had meanwhile.
+type Windows = [Vec<(f64, Run)>; 3];
 
-/// One stall of the machine fills the slowest hundredth of its window; the median of the windows is what usually happens.
-fn median_p99(windows: &[Run]) -> f64 {
-    let mut each: Vec<f64> = windows.iter().map(|run| run.percentile(0.99)).collect();
+/// A hundredth of a window is lost to one stall of the machine, which says nothing of the program: the half of the windows in which the least
+/// was taken from us counts, and of those the median.
+fn calm_p99(windows: &[(f64, Run)]) -> f64 {
+    let mut windows: Vec<&(f64, Run)> = windows.iter().collect();
+    windows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    windows.truncate(windows.len().div_ceil(2));
+    let mut each: Vec<f64> = windows.iter().map(|(_, run)| run.percentile(0.99)).collect();
     each.sort_by(f64::total_cmp);
     each.get(each.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -19,13 +19,14 @@ fn used(process: u32) -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-/// Milliseconds that all cores together were busy.
-fn busy() -> u64 {
+/// Milliseconds that all cores together were busy, and those that the host of this machine gave to others.
+fn busy() -> [u64; 2] {
     let stat = read_to_string("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> = first.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    // user, nice, system, (idle, iowait), irq, softirq
-    [0, 1, 2, 5, 6].iter().filter_map(|i| ticks.get(*i)).sum::<u64>() * 10
+    let millis = |fields: &[usize]| fields.iter().filter_map(|i| ticks.get(*i)).sum::<u64>() * 10;
+    // user, nice, system, (idle, iowait), irq, softirq; steal
+    [millis(&[0, 1, 2, 5, 6]), millis(&[7])]
 }
 
 /// The processes of a run.
@@ -36,9 +37,10 @@ pub struct Cast {
 }
 
 impl Cast {
-    fn used(&self) -> [u64; 4] {
+    fn used(&self) -> [u64; 5] {
         let simulated = self.simulated.iter().map(|process| used(*process)).sum();
-        [used(self.up), simulated, used(std::process::id()), busy()]
+        let [busy, stolen] = busy();
+        [used(self.up), simulated, used(std::process::id()), busy, stolen]
     }
 
     pub fn meter(&self) -> Meter<'_> {
@@ -55,16 +57,23 @@ impl Cast {
 pub struct Meter<'a> {
     cast: &'a Cast,
     begun: Instant,
-    before: [u64; 4],
+    before: [u64; 5],
 }
 
 impl Meter<'_> {
+    fn cores(&self) -> [f64; 5] {
+        let (millis, now) = (self.begun.elapsed().as_millis().max(1) as f64, self.cast.used());
+        std::array::from_fn(|i| now[i].saturating_sub(self.before[i]) as f64 / millis)
+    }
+
+    /// Cores that other programs and other machines of the host had.
+    pub fn disturbance(&self) -> f64 {
+        self.shares().others + self.cores()[4]
+    }
+
     pub fn shares(&self) -> Shares {
-        let millis = self.begun.elapsed().as_millis().max(1) as f64;
-        let now = self.cast.used();
-        let cores = |i: usize| now[i].saturating_sub(self.before[i]) as f64 / millis;
-        let (up, simulated, generator) = (cores(0), cores(1), cores(2));
-        Shares { up, simulated, generator, others: (cores(3) - up - simulated - generator).max(0.0) }
+        let [up, simulated, generator, busy, _] = self.cores();
+        Shares { up, simulated, generator, others: (busy - up - simulated - generator).max(0.0) }
     }
 }
 

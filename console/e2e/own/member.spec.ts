@@ -1,5 +1,6 @@
 // A cluster that works, from its import to its loss and return. // SYM-8, F-8
 import { readFileSync } from "node:fs";
+import type { Page } from "@playwright/test";
 import { accessible, begin, expect, noRowTwice, settle, test, write } from "../person";
 import { Server, Simulated } from "../server";
 
@@ -39,6 +40,10 @@ test("a working cluster is imported, its pods are shown, lost with it, and found
   await page.getByRole("button", { name: "Import cluster" }).click();
   await expect(page).toHaveURL(new RegExp(`/clusters/${name}$`));
   await expect(page.getByRole("heading", { level: 1 })).toContainText("Running", { timeout: 60_000 });
+
+  await kubeconfigs(page, `${server.url}/clusters/${name}`);
+  await page.goto(`${server.url}/audit?verb=setup`);
+  await expect(page.locator("tr[data-row]", { hasText: "setup" })).toContainText("200");
 
   // What runs on it comes from here, too.
   await page.goto(`${server.url}/explore/new?scope=${name}`);
@@ -86,3 +91,32 @@ test("a working cluster is imported, its pods are shown, lost with it, and found
   await simulated.stop();
   await server.stop();
 });
+
+/** Nothing is made on a cluster unasked; what is given out ends, unless the lasting one is asked for. // B-20 */
+async function kubeconfigs(page: Page, at: string): Promise<void> {
+  await page.goto(`${at}/access`);
+  const given = async (act: () => Promise<void>) => {
+    const [file] = await Promise.all([page.waitForEvent("download"), act()]);
+    return readFileSync(await file.path(), "utf8");
+  };
+  const press = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  await page.getByLabel("Good for").selectOption("8 hours");
+  await expect(page.getByText("--ttl 8h")).toBeVisible();
+  await press("Download kubeconfig");
+  await expect(page.getByRole("alert")).toContainText("The cluster has no account for it yet");
+  await accessible(page);
+  const first = await given(() => press("Make one that may read"));
+  await expect(page.getByText("Good until")).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  const again = await given(() => press("Download kubeconfig"));
+  for (const lent of [first, again]) {
+    expect(lent).toContain('"token"');
+    expect(lent).not.toContain("client-key-data");
+  }
+  await press("Download the lasting one…");
+  const sure = page.getByRole("dialog");
+  await accessible(page);
+  expect(await given(() => sure.getByRole("button", { name: "Download kubeconfig" }).click())).toContain(
+    "client-key-data",
+  );
+}

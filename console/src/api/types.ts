@@ -227,6 +227,8 @@ export interface AuditRow {
   code: number;
   source?: string;
   userAgent?: string;
+  /** Why it was not done, in one word. */
+  reason?: string;
   "authorization.k8s.io/reason"?: string;
 }
 

@@ -154,6 +154,14 @@ export function Differences({ before, after, label }: { before: string; after: s
   useEffect(() => {
     const parent = box.current;
     if (!parent) return;
+    if (before === "") {
+      // Of something new there is nothing to compare: half a page of nothing, and everything marked, would only hide it.
+      const view = new EditorView({
+        parent,
+        state: EditorState.create({ doc: after, extensions: basic(label, false) }),
+      });
+      return () => view.destroy();
+    }
     const collapseUnchanged = { margin: 4, minSize: 6 };
     if (parent.clientWidth >= SIDE_BY_SIDE) {
       const view = new MergeView({

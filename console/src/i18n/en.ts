@@ -253,9 +253,24 @@ export const en = {
   },
   access: {
     kubeconfig: "Kubeconfig",
-    kubeconfigWhy: "With the credentials Muster itself uses for this cluster; for administrators only.",
+    kubeconfigWhy:
+      "Its token ends by itself. It is of an account on the cluster that is there for this alone, not of Muster's own.",
+    goodFor: "Good for",
+    spans: { "10m": "10 minutes", "1h": "1 hour", "8h": "8 hours", "24h": "24 hours" },
     download: "Download kubeconfig",
     downloaded: "Kubeconfig downloaded",
+    goodUntil: (when: string) => `Good until ${when}`,
+    noAccount: "The cluster has no account for it yet",
+    noAccountWhy:
+      "Muster makes nothing on a cluster unasked. The account muster-kubeconfig stays there, in the namespace muster-system, until you delete it; with it end all the tokens that were given out.",
+    makeReader: "Make one that may read",
+    makeOperator: "Make one that may operate",
+    lasting: "Download the lasting one…",
+    lastingWhy:
+      "There is also the credential that Muster itself uses there. It does not end, and its use is not told apart from Muster's.",
+    lastingTitle: (name: string) => `Download the lasting credential of ${name}?`,
+    lastingWhat:
+      "Whoever has the file can do what Muster can do there, until the credential is renewed. That you took it is in the audit log.",
     keepSafe: "Whoever has the file has the cluster. Keep it safe.",
     byCommand: "The same by command",
   },
@@ -516,7 +531,7 @@ export const en = {
     entered: "Entered",
   },
   audit: {
-    subtitle: "Who changed what, and who was refused",
+    subtitle: "Who changed what, who logged in, and who was refused",
     time: "When",
     user: "Who",
     verb: "Verb",
@@ -532,6 +547,13 @@ export const en = {
     emptyWhy: "Changes and refusals appear here.",
     started: "began",
     ended: "ended",
+    reasons: {
+      WrongPassword: "wrong password",
+      UnknownUser: "unknown user",
+      KnownPassword: "password known to all",
+      WrongSetupLink: "wrong setup link",
+      GivenUp: "given up",
+    } as Record<string, string>,
   },
   settings: {
     subtitle: "Kept in this browser, or for your user",

@@ -23,6 +23,7 @@ pub use member::{
     Care, Connection, Declared, Member, Status,
     guard::{CallError, Limits},
     health::{Health, Observation, Pace, Rules, State, Transition},
+    lend::{Lent, NotLent},
 };
 pub use runtime::Key;
 #[cfg(test)]

@@ -15,6 +15,10 @@ pub fn words(error: &kube::Error) -> String {
             while let Some(next) = cause.source() {
                 cause = next;
             }
+            // How a client says that nobody took its connection.
+            if cause.is::<tokio::time::error::Elapsed>() {
+                return "no connection in time".to_owned();
+            }
             readable(&cause.to_string())
         }
     }

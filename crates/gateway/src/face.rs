@@ -92,7 +92,7 @@ impl Face {
         Self { controllers: Some(controllers), ..self }
     }
 
-    /// With a place where what is done to members is written down.
+    /// With a place where what is done to members, and who gets in, is written down.
     pub fn trail(self, trail: Arc<dyn Trail>) -> Self {
         Self { trail: Some(trail), ..self }
     }
@@ -156,7 +156,8 @@ impl Face {
 
     async fn make_console(&self, gatekeeper: &Arc<Gatekeeper>, apiext: &Arc<App>) -> Result<Console, ServeError> {
         let failed = |why: crate::Problem| ServeError::Users(why.message);
-        let sessions = Sessions::new(self.upstream.own().clone(), self.policy.clone()).map_err(failed)?;
+        let sessions =
+            Sessions::new(self.upstream.own().clone(), self.policy.clone(), self.trail.clone()).map_err(failed)?;
         match timeout(PREPARE, sessions.prepare()).await {
             Ok(Ok(())) => {}
             // Who cannot be read now is read when somebody comes; a password that may not be is the operator's to mend.

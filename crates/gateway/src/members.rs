@@ -15,6 +15,7 @@ mod gather;
 mod helm;
 mod input;
 mod kinds;
+mod kubeconfig;
 mod listing;
 mod logs;
 mod objects;

@@ -1,4 +1,4 @@
-//! What people do to members, written down: who, from where, what, to which object of which cluster, and how it ended.
+//! What people do to members, and how they get in, written down: who, from where, what, to which object of which cluster, and how it ended.
 //!
 //! Members know muster alone, so their own logs cannot tell who it was. A [`Deed`] has no field that could hold a body, a command's
 //! words, what is typed or a token, so none of these can be written down.
@@ -23,7 +23,7 @@ pub trait Trail: Send + Sync + 'static {
     fn note(&self, deed: &Deed);
 }
 
-/// Something somebody did to a member, or was refused. The lines are of the shape that the API server's audit log has.
+/// Something somebody did to a member or about getting in, or was refused. The lines are of the shape that the API server's audit log has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deed {
@@ -116,6 +116,11 @@ impl Doing {
     /// Who it is, once that is known.
     pub(crate) fn by(&mut self, user: &str) {
         self.deed.user = shortened(user, LONGEST);
+    }
+
+    /// What it is done to, where that is known only now.
+    pub(crate) fn of(&mut self, name: &str) {
+        self.deed.name = shortened(name, LONGEST);
     }
 
     /// It was allowed and begins: for what takes its time.

@@ -14,7 +14,7 @@ use crate::{
 /// Takes the address; nothing is answered yet.
 pub async fn bind(section: &ApiExt, gateway: Gateway, metrics: Option<&Metrics>) -> Result<Listening, Problem> {
     let unusable = |why: String| {
-        Problem::new(Kind::Configuration, "the API of apiExt cannot be used", why)
+        Problem::new(Kind::Usage, "the API of apiExt cannot be used", why)
             .next("mend apiExt.api, or leave it out to use the first manager's")
     };
     let config = runtime::app::api_config(&section.api).await.map_err(|why| unusable(why.to_string()))?;
@@ -57,6 +57,6 @@ fn problem(error: ServeError) -> Problem {
             Problem::new(Kind::InUse, "cannot listen", error)
                 .next("stop that program, or choose another apiExt.bindAddress")
         }
-        _ => Problem::new(Kind::Configuration, "APIExt cannot be served", error).next("mend the section apiExt"),
+        _ => Problem::new(Kind::Usage, "APIExt cannot be served", error).next("mend the section apiExt"),
     }
 }

@@ -35,12 +35,12 @@ pub fn run(command: Backup) -> Result<(), Problem> {
 fn create(data: &Data, file: &Path) -> Result<(), Problem> {
     let dir = DataDir::choose(data.data_dir.clone())?;
     if file.exists() {
-        return Err(Problem::new(Kind::Configuration, "the backup was not made", format!("{} exists", file.display()))
+        return Err(Problem::new(Kind::Conflict, "the backup was not made", format!("{} exists", file.display()))
             .next("name another file"));
     }
     if !dir.store().exists() {
         return Err(Problem::new(
-            Kind::Configuration,
+            Kind::NotFound,
             "the backup was not made",
             format!("there is no store in {}", dir.root().display()),
         )
@@ -91,7 +91,7 @@ fn restore(data: &Data, file: &Path) -> Result<(), Problem> {
     let into = dir.store();
     verified(file)?;
     let info = store::restore(&RealFs, file, &into).map_err(|error| match error {
-        store::Error::NotEmpty { .. } => Problem::new(Kind::Configuration, "nothing was restored", error)
+        store::Error::NotEmpty { .. } => Problem::new(Kind::Conflict, "nothing was restored", error)
             .next(format!("stop the server and move it aside: mv {0} {0}.old", into.display())),
         error => error.into(),
     })?;

@@ -9,6 +9,7 @@ pub mod complete;
 pub mod console;
 pub mod exec;
 mod gateway;
+mod kubeconfig;
 pub mod lists;
 pub mod logs;
 pub mod restart;
@@ -25,10 +26,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{controller, crds, duration, hub, new, phase, simulate, up};
 
-const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed, also on stored data that cannot be used; 2 wrong usage; 3 a flag or a \
-                          file it names is wrong; 4 it took too long; 5 not allowed; 6 not found; 7 a conflict, also a port or a data \
-                          directory that is in use; 8 nobody answers; 130 interrupted. exec and terminal end as the program in the \
-                          container ends.";
+const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed, also on stored data that cannot be used; 2 wrong usage: a flag, or a \
+                          file it names; 3 kept for a difference that was found; 4 it took too long; 5 not allowed; 6 not found; 7 a \
+                          conflict, also a port, a file or a data directory that is in use; 8 nobody answers; 130 interrupted. exec and \
+                          terminal end as the program in the container ends.";
 
 /// Builds, adopts and runs a fleet of Kubernetes clusters
 #[derive(Debug, Parser)]

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub async fn download(dir: &DataDir, path: &str, file: &Path) -> Result<(), Problem> {
     let endpoint = Endpoint::read(&dir.kubeconfig())?.ok_or_else(|| {
         Problem::new(
-            Kind::Configuration,
+            Kind::Unreachable,
             "cannot reach the running server",
             format!("there is no {}", dir.kubeconfig().display()),
         )

@@ -183,13 +183,13 @@ impl Running {
     fn token(&self) -> Result<String, Problem> {
         if let Some(file) = &self.token_file {
             let read = fs::read_to_string(file).map(|token| token.trim().to_owned());
-            return read.map_err(|e| Problem::new(Kind::Configuration, format!("no token in {}", file.display()), e));
+            return read.map_err(|e| Problem::new(Kind::Usage, format!("no token in {}", file.display()), e));
         }
         if let Some(token) = std::env::var("MUSTER_TOKEN").ok().filter(|token| !token.is_empty()) {
             return Ok(token);
         }
         token::for_administrator(self.data_dir.clone(), Duration::from_secs(60)).map_err(|problem| {
-            Problem::new(Kind::Configuration, "there is no token to ask the hub with", problem.brief())
+            Problem::new(Kind::Usage, "there is no token to ask the hub with", problem.brief())
                 .next("name one with --token-file or MUSTER_TOKEN, or the API server's directory with --data-dir")
         })
     }

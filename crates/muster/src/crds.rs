@@ -75,8 +75,7 @@ impl Target {
             (None, None) => ApiSource::Found { context: self.context.clone() },
         };
         runtime::app::client(&source).await.map_err(|why| {
-            Problem::new(Kind::Configuration, "there is no API to speak to", why)
-                .next("name one with --kubeconfig or --server")
+            Problem::new(Kind::Usage, "there is no API to speak to", why).next("name one with --kubeconfig or --server")
         })
     }
 }

@@ -114,12 +114,8 @@ pub fn registry() -> Registry {
 
 pub fn unknown(registry: &Registry, name: &str) -> Problem {
     let known: Vec<&str> = registry.iter().map(|registration| &*registration.name).collect();
-    Problem::new(
-        Kind::Configuration,
-        format!("there is no reconciler {name}"),
-        format!("there are {}", known.join(", ")),
-    )
-    .next("choose one of these; `muster new reconciler NAME` starts a new one")
+    Problem::new(Kind::NotFound, format!("there is no reconciler {name}"), format!("there are {}", known.join(", ")))
+        .next("choose one of these; `muster new reconciler NAME` starts a new one")
 }
 
 impl Run {
@@ -151,7 +147,7 @@ pub fn load(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Result<Confi
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let overrides = Overrides { environment: environment.collect(), flags };
     Config::load(file.as_deref(), overrides).map_err(|error| {
-        Problem::new(Kind::Configuration, "the configuration is wrong", error)
+        Problem::new(Kind::Usage, "the configuration is wrong", error)
             .next("mend it; deploy/config/kubecontroller.yaml shows every key")
     })
 }
@@ -224,19 +220,17 @@ impl Traces {
 pub fn problem(error: AppError) -> Problem {
     let why = error.to_string();
     match error {
-        AppError::Api { .. } => Problem::new(Kind::Configuration, "the API cannot be used", why)
+        AppError::Api { .. } => Problem::new(Kind::Usage, "the API cannot be used", why)
             .next("name a kubeconfig with --kubeconfig, or a server with --set managers.default.api.server=URL"),
-        AppError::Tls { .. } => Problem::new(Kind::Configuration, "TLS cannot be set up", why),
+        AppError::Tls { .. } => Problem::new(Kind::Usage, "TLS cannot be set up", why),
         AppError::Listen { source, .. } if source.source.kind() == io::ErrorKind::AddrInUse => {
             Problem::new(Kind::InUse, "cannot listen", why)
                 .next("stop that program, or choose others with --metrics-bind-address and --health-bind-address")
         }
-        AppError::Listen { .. } => Problem::new(Kind::Configuration, "cannot listen", why),
-        AppError::Manager { source: ManagerError::Setup { .. }, .. } => {
-            Problem::new(Kind::Configuration, "cannot start", why)
-                .next("look at its options in the configuration, or take it out with --controllers=-NAME")
-        }
-        AppError::Manager { .. } => Problem::new(Kind::Configuration, "cannot start", why),
+        AppError::Listen { .. } => Problem::new(Kind::Usage, "cannot listen", why),
+        AppError::Manager { source: ManagerError::Setup { .. }, .. } => Problem::new(Kind::Usage, "cannot start", why)
+            .next("look at its options in the configuration, or take it out with --controllers=-NAME"),
+        AppError::Manager { .. } => Problem::new(Kind::Usage, "cannot start", why),
         AppError::Died(_) => Problem::new(Kind::Failed, "the hub stopped", why),
     }
 }

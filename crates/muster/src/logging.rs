@@ -19,7 +19,7 @@ pub fn start(
     service: &str,
 ) -> Result<(Arc<Log>, Option<Exporter>), Problem> {
     let wrong = |error: TraceError| {
-        Problem::new(Kind::Configuration, "traces cannot be sent", error)
+        Problem::new(Kind::Usage, "traces cannot be sent", error)
             .next("mend tracing.endpoint or OTEL_EXPORTER_OTLP_ENDPOINT, or leave them out")
     };
     let exporter =

@@ -47,7 +47,7 @@ impl Members {
             return Ok(None);
         }
         let meta = runtime::app::client(&section.api).await.map_err(|why| {
-            Problem::new(Kind::Configuration, "the API of the fleet cannot be used", why)
+            Problem::new(Kind::Usage, "the API of the fleet cannot be used", why)
                 .next("mend fleet.api, or leave it out to use the first manager's")
         })?;
         let members = Members::follow(meta, section);

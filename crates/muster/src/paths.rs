@@ -34,7 +34,7 @@ impl DataDir {
         // The XDG rules: a relative path there is to be ignored.
         let base = data_home.filter(|p| p.is_absolute()).or_else(|| home.map(|home| home.join(".local/share")));
         base.map(|base| DataDir(base.join("muster"))).ok_or_else(|| {
-            Problem::new(Kind::Configuration, "no data directory", "neither XDG_DATA_HOME nor HOME is set")
+            Problem::new(Kind::Usage, "no data directory", "neither XDG_DATA_HOME nor HOME is set")
                 .next("name one with --data-dir")
         })
     }
@@ -43,14 +43,14 @@ impl DataDir {
     pub fn of_user(given: Option<PathBuf>) -> Result<DataDir, Problem> {
         let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         given.or_else(|| home.map(|home| home.join(".muster"))).map(DataDir).ok_or_else(|| {
-            Problem::new(Kind::Configuration, "no data directory", "HOME is not set").next("name one with --data-dir")
+            Problem::new(Kind::Usage, "no data directory", "HOME is not set").next("name one with --data-dir")
         })
     }
 
     /// Makes it, private, when it is not there.
     pub fn create(&self) -> Result<(), Problem> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(|e| {
-            Problem::new(Kind::Configuration, format!("cannot make the data directory {}", self.0.display()), e)
+            Problem::new(Kind::Usage, format!("cannot make the data directory {}", self.0.display()), e)
                 .next("choose another with --data-dir")
         })
     }

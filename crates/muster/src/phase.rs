@@ -34,7 +34,7 @@ pub fn run(command: Phase) -> Result<(), Problem> {
     let graph = registry.iter().find(meant).and_then(|registration| registration.graph.as_ref()).ok_or_else(|| {
         let known: Vec<&str> = registry.graphs().map(|graph| graph.kind).collect();
         Problem::new(
-            Kind::Configuration,
+            Kind::NotFound,
             format!("there is no phase machine of {kind}"),
             format!("there are {}", known.join(", ")),
         )

@@ -7,8 +7,8 @@ use std::{fmt, process::ExitCode};
 pub enum Kind {
     /// 1: something failed while running.
     Failed,
-    /// 3: a flag or a file it names is wrong.
-    Configuration,
+    /// 2: the command line, or a file or variable it names, is wrong. 3 is kept for a difference that was found.
+    Usage,
     /// 1: stored data cannot be used.
     Storage,
     /// 4: what was waited for did not come in time.
@@ -55,7 +55,7 @@ impl Problem {
     pub fn code(&self) -> u8 {
         match self.kind {
             Kind::Failed | Kind::Storage => 1,
-            Kind::Configuration => 3,
+            Kind::Usage => 2,
             Kind::Timeout => 4,
             Kind::Forbidden => 5,
             Kind::NotFound => 6,
@@ -77,7 +77,7 @@ impl fmt::Display for Problem {
 
 impl From<pki::Error> for Problem {
     fn from(error: pki::Error) -> Self {
-        Problem::new(Kind::Configuration, "the certificates cannot be used", error)
+        Problem::new(Kind::Usage, "the certificates cannot be used", error)
     }
 }
 

@@ -34,7 +34,7 @@ async fn serve(flags: Apiserver, log: &Arc<Log>) -> Result<(), Problem> {
     let opened = Opened::open(flags, log).await?;
     if opened.plain.is_none() && opened.secure().is_none() {
         opened.close().await;
-        return Err(Problem::new(Kind::Configuration, "nothing to listen on", "both ports are 0")
+        return Err(Problem::new(Kind::Usage, "nothing to listen on", "both ports are 0")
             .next("set --secure-port or --insecure-port"));
     }
     // Before anybody can see us ready: a signal that finds no handler kills.

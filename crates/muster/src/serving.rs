@@ -241,7 +241,7 @@ fn authenticator(flags: &Apiserver, dir: &DataDir) -> Result<Authenticator, Prob
         anonymous: access.anonymous_auth,
         issuer: Some(Arc::new(issuer)),
     })
-    .map_err(|e| Problem::new(Kind::Configuration, "the token file cannot be used", e))
+    .map_err(|e| Problem::new(Kind::Usage, "the token file cannot be used", e))
 }
 
 /// As `--controllers` says it: `*` is all, a minus takes one away.
@@ -263,7 +263,7 @@ fn audit_log(flags: &Apiserver, dir: &DataDir) -> Result<AuditLog, Problem> {
         reads: logs.audit_log_reads,
         ..apiserver::audit::Options::default()
     })
-    .map_err(|e| Problem::new(Kind::Configuration, "the audit log cannot be written", e))
+    .map_err(|e| Problem::new(Kind::Usage, "the audit log cannot be written", e))
 }
 
 async fn bind_plain(server: &mut Server, listen: &Listen) -> Result<Option<SocketAddr>, Problem> {
@@ -278,7 +278,7 @@ fn cannot_bind(error: BindError, flag: &str) -> Problem {
     match error {
         BindError::InUse { .. } => Problem::new(Kind::InUse, "cannot listen", error)
             .next(format!("stop that program, or choose another port with {flag} (0 for none)")),
-        error => Problem::new(Kind::Configuration, "cannot listen", error)
+        error => Problem::new(Kind::Usage, "cannot listen", error)
             .next(format!("choose another with {flag} or --bind-address")),
     }
 }
@@ -301,7 +301,7 @@ async fn bind_secure(server: &mut Server, flags: &Apiserver, dir: &DataDir) -> R
     for name in &listen.tls_san {
         if !names.add(name) {
             return Err(Problem::new(
-                Kind::Configuration,
+                Kind::Usage,
                 "--tls-san cannot be used",
                 format!("{name:?} is neither an address nor a DNS name"),
             ));
@@ -309,7 +309,7 @@ async fn bind_secure(server: &mut Server, flags: &Apiserver, dir: &DataDir) -> R
     }
     let authority = Authority::open_or_create(&dir.pki())?;
     let identity = server_identity(listen, &authority, &names)?;
-    let unusable = |why: String| Problem::new(Kind::Configuration, "TLS cannot be set up", why);
+    let unusable = |why: String| Problem::new(Kind::Usage, "TLS cannot be set up", why);
     let chain = identity.chain().map_err(unusable)?;
     let certificates =
         Certificates::new(chain, identity.key().map_err(unusable)?).map_err(|e| unusable(e.to_string()))?;
@@ -355,9 +355,8 @@ pub fn write_kubeconfig(listen: &Listen, dir: &DataDir, secure: &Secure) -> Resu
 }
 
 fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
-    let wrong = |why: String| {
-        Problem::new(Kind::Configuration, format!("--client-ca-file {} cannot be used", path.display()), why)
-    };
+    let wrong =
+        |why: String| Problem::new(Kind::Usage, format!("--client-ca-file {} cannot be used", path.display()), why);
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(|e| wrong(e.to_string()))?.collect();
     match found {
         Ok(found) if found.is_empty() => Err(wrong("it has no certificate in PEM form".to_owned())),

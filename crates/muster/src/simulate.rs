@@ -162,12 +162,8 @@ async fn start(
         let port = match flags.port {
             0 => 0,
             first => first.checked_add(i).ok_or_else(|| {
-                Problem::new(
-                    Kind::Configuration,
-                    "there are not enough ports",
-                    format!("{first} + {i} is beyond 65535"),
-                )
-                .next("choose a lower --port, or fewer --members")
+                Problem::new(Kind::Usage, "there are not enough ports", format!("{first} + {i} is beyond 65535"))
+                    .next("choose a lower --port, or fewer --members")
             })?,
         };
         let served = member.serve(SocketAddr::new(flags.bind_address, port), authority).await.map_err(failed)?;

@@ -66,7 +66,7 @@ pub async fn open(flags: &Apiserver, dir: &DataDir, keys: Arc<KeyRing>) -> Resul
 }
 
 fn etcd(flags: &Apiserver) -> Result<Config, Problem> {
-    let wrong = |why: String| Problem::new(Kind::Configuration, "etcd cannot be used", why);
+    let wrong = |why: String| Problem::new(Kind::Usage, "etcd cannot be used", why);
     let etcd = &flags.etcd;
     if etcd.etcd_servers.is_empty() {
         return Err(

@@ -48,7 +48,7 @@ pub fn run(command: Token) -> Result<(), Problem> {
 }
 
 fn create(path: &Path, name: String, mut groups: Vec<String>, ttl: Duration) -> Result<(), Problem> {
-    let wrong = |why: &str| Problem::new(Kind::Configuration, "no token was made", why);
+    let wrong = |why: &str| Problem::new(Kind::Usage, "no token was made", why);
     if ttl > LONGEST || ttl.is_zero() {
         return Err(wrong("it must end, after 24 hours at the latest").next("choose a shorter --ttl"));
     }
@@ -115,7 +115,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Problem> {
 }
 
 fn unusable(path: &Path, why: impl std::fmt::Display) -> Problem {
-    Problem::new(Kind::Configuration, format!("the signing keys of {} cannot be used", path.display()), why)
+    Problem::new(Kind::Usage, format!("the signing keys of {} cannot be used", path.display()), why)
 }
 
 /// The first private key in the text, with its frame.

@@ -30,11 +30,12 @@ pub struct Log {
     level: Mutex<String>,
 }
 
-/// klog's levels on ours. The libraries below stay quiet whatever is asked: their traces print headers, and so tokens.
+/// klog's levels on ours. The libraries below stay quiet whatever is asked: their traces print headers, and so tokens. The client of
+/// Kubernetes would say at every try that somebody cannot be reached, without saying who; it returns that as an error too.
 fn filter(verbosity: u8) -> &'static str {
     match verbosity {
-        0..=3 => "warn,muster=info",
-        4..=5 => "warn,muster=debug",
+        0..=3 => "warn,kube_client=off,muster=info",
+        4..=5 => "warn,kube_client=off,muster=debug",
         6.. => {
             "info,muster=trace,h2=warn,hyper=warn,hyper_util=warn,kube_client=info,rustls=warn,tonic=warn,tower=warn,trace=off"
         }
@@ -136,6 +137,10 @@ mod tests {
         };
         for level in ["warn,muster=info", "trace", filter(10)] {
             assert_eq!(seen(level), (false, false, true), "{level}");
+        }
+        // A cluster that is away is logged once, by name, by who looks after it.
+        for verbosity in 0..=5 {
+            assert_eq!(seen(filter(verbosity)), (false, false, false), "{verbosity}");
         }
     }
 

@@ -34,6 +34,8 @@ use crate::{doors, engine, node};
 
 /// How long a member may take to make its own objects.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What its service accounts' tokens name as their issuer, as in a cluster that was told nothing else.
+const ISSUER: &str = "https://kubernetes.default.svc";
 /// What may be under way in a connection in memory.
 const TUNNEL: usize = 64 << 10;
 /// How long its work may take to end.
@@ -76,7 +78,13 @@ impl Member {
         let failed = |why: String| MemberError::Start { name: settings.name.clone(), why };
         let written = Arc::new(Notify::new());
         let store = engine::open(settings.history, Arc::clone(&written));
-        let authenticator = Authenticator::new(auth::Options::default()).map_err(|e| failed(e.to_string()))?;
+        // Keys of its own, for as long as it runs: a token of one cluster opens no other.
+        let keys = auth::SigningKeys::generate().map_err(|e| failed(e.to_string()))?;
+        let keys = auth::SigningKeys::parse(keys.as_bytes(), &[]).map_err(|e| failed(e.to_string()))?;
+        let issuer = auth::IssuerOptions { issuer: ISSUER.to_owned(), audiences: Vec::new(), keys };
+        let issuer = Some(Arc::new(auth::Issuer::new(issuer)));
+        let options = auth::Options { issuer, ..auth::Options::default() };
+        let authenticator = Authenticator::new(options).map_err(|e| failed(e.to_string()))?;
         let mut options = apiserver::Options::new(authenticator, Authorizer::new());
         options.clock = Arc::clone(&settings.clock);
         options.controllers = Controllers { service_accounts: true, root_ca: false };

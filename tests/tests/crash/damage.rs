@@ -56,7 +56,7 @@ pub async fn rot_is_refused_and_a_backup_brings_everything_back() {
 
     // As long as the damaged store is there, nothing is restored over it.
     let output = muster(&["backup", "restore"], &saved, &data);
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
     // Then as the server said.
     std::fs::rename(&store, data.join("store.damaged")).unwrap();
     succeeded(&muster(&["backup", "restore"], &saved, &data));

@@ -197,8 +197,14 @@ pub struct Other {
 
 impl Other {
     pub fn start(folder: &Path) -> Other {
+        Other::several(folder, 1)
+    }
+
+    /// The first of so many; `member-2.kubeconfig` and so on are beside it.
+    pub fn several(folder: &Path, count: usize) -> Other {
         let dir = folder.join("simulated");
-        let flags = ["simulate", "--members=1", "--port=0", &format!("--data-dir={}", dir.display())];
+        let members = format!("--members={count}");
+        let flags = ["simulate", &members, "--port=0", &format!("--data-dir={}", dir.display())];
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let log = folder.join("simulated.log");
         let process = Process::spawn("simulate", &muster_binary().unwrap(), &flags, &log).unwrap();
@@ -244,7 +250,7 @@ pub fn request(port: u16, method: &str, path: &str, headers: &[(&str, &str)], bo
     (code, answer.split_once("\r\n\r\n").map_or_else(String::new, |(_, body)| body.to_owned()))
 }
 
-/// A command of muster with a terminal at its end.
+/// A program, mostly a command of muster, with a terminal at its end.
 pub struct Seated {
     child: Child,
     near: fs::File,
@@ -254,13 +260,18 @@ pub struct Seated {
 
 impl Seated {
     pub fn start(up: &Up, words: &[&str]) -> Seated {
+        let mut command = Command::new(muster_binary().unwrap());
+        command.args(words).env("MUSTER_DATA_DIR", up.data());
+        Seated::at(command)
+    }
+
+    /// Any program, with a terminal at its end.
+    pub fn at(mut command: Command) -> Seated {
         let near = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         rustix::pty::grantpt(&near).unwrap();
         rustix::pty::unlockpt(&near).unwrap();
         let name = rustix::pty::ptsname(&near, Vec::new()).unwrap();
         let far = fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        let mut command = Command::new(muster_binary().unwrap());
-        command.args(words).env("MUSTER_DATA_DIR", up.data());
         command.stdin(far.try_clone().unwrap()).stdout(far.try_clone().unwrap()).stderr(far);
         let child = command.spawn().unwrap();
         let near = fs::File::from(near);

@@ -54,9 +54,10 @@ fn questions_of_the_gateway_are_not_logged_and_those_of_people_are() {
     assert!(!log(&up).contains("nobody-gave-this"));
 }
 
-/// The lines of what was done to members.
+/// The lines of what was done to members, and of who got in.
 fn deeds(up: &Up) -> Vec<Value> {
-    json_lines(&log(up)).into_iter().filter(|line| line["cluster"].is_string()).collect()
+    let deeds = json_lines(&log(up)).into_iter();
+    deeds.filter(|line| line["cluster"].is_string() || line["resource"] == "sessions").collect()
 }
 
 /// Waits for a deed of this verb with these fields.
@@ -173,6 +174,25 @@ fn what_is_done_to_members_is_logged_with_who_where_and_how_it_ended() {
 }
 
 #[test]
+fn who_gets_in_has_a_line_without_what_was_typed() {
+    // B-17
+    let up = Up::start(&["--demo"]);
+    let login = |user: &str, password: &str| {
+        let body = json!({"user": user, "password": password}).to_string();
+        up.request("POST", "/wapi/v1/login", &[("User-Agent", "suite")], &body).0
+    };
+    assert_eq!(login("admin", "canary-guess"), 401);
+    assert_eq!(login("canary-name", "canary-guess"), 401);
+    assert_eq!(login("admin", "teleport"), 200);
+    until_deed(&up, "login", json!({"user": "admin", "code": 401, "reason": "WrongPassword", "source": "127.0.0.1"}));
+    until_deed(&up, "login", json!({"user": "(unknown)", "code": 401, "reason": "UnknownUser"}));
+    until_deed(&up, "login", json!({"user": "admin", "code": 200, "userAgent": "suite", "path": "/wapi/v1/login"}));
+    assert!(!log(&up).contains("canary") && !log(&up).contains("teleport"));
+    let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=login&user=admin", "");
+    assert_eq!((code, &shown["count"]), (200, &json!(2)), "{shown}");
+}
+
+#[test]
 fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_is_a_kubernetes() {
     // B-17
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -184,7 +204,10 @@ fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_i
         up.ok(&format!("cluster import audited --kubeconfig {} --dry-run", other.kubeconfig));
         up.ok(&format!("cluster import audited --kubeconfig {} --wait", other.kubeconfig));
         let file = up.folder().join("audited.kubeconfig");
-        up.ok(&format!("cluster kubeconfig audited -f {}", file.display()));
+        up.ok(&format!("cluster kubeconfig audited --long-lived -f {}", file.display()));
+        let lent = up.folder().join("lent.kubeconfig");
+        up.ok(&format!("cluster kubeconfig audited --create-account read -f {}", lent.display()));
+        up.ok(&format!("cluster kubeconfig audited --force -f {}", lent.display()));
         up.ok("cluster delete audited --yes");
         for (verb, code) in [("import", 201), ("kubeconfig", 200), ("delete", 200)] {
             let line = until_deed(&up, verb, json!({"cluster": "audited", "resource": "clusters", "code": code}));
@@ -192,9 +215,12 @@ fn an_import_and_a_kubeconfig_given_out_are_logged_also_where_the_meta_cluster_i
         }
         assert_eq!(deeds(&up).iter().filter(|line| line["verb"] == "import").count(), 1, "a dry run changes nothing");
         let (code, shown) = up.rest("GET", "/wapi/v1/audit?verb=kubeconfig", "");
-        assert_eq!((code, &shown["count"]), (200, &json!(1)), "{flags:?} {shown}");
+        assert_eq!((code, &shown["count"]), (200, &json!(3)), "{flags:?} {shown}");
+        // What does not end is told apart from what does, and so is what was made there for it.
+        let given: Vec<_> = shown["items"].as_array().unwrap().iter().map(|line| &line["subresource"]).collect();
+        assert_eq!(given, ["kubeconfig", "account", "credentials"]);
         // Each secret part of the kubeconfig that was read and given out.
-        let secret = fs::read_to_string(&file).unwrap();
+        let secret = fs::read_to_string(&file).unwrap() + &fs::read_to_string(&lent).unwrap();
         let secrets =
             secret.split(|c: char| !c.is_ascii_alphanumeric() && !"+/=".contains(c)).filter(|word| word.len() > 60);
         let all = log(&up) + &up.log();

@@ -131,7 +131,7 @@ fn no_planted_secret_is_found_where_it_must_not_be() {
     // Whoever asks for it has it: the canary is where it should be, so a search that finds nothing means something.
     let (_, answer) = up.rest("GET", &format!("{path}?raw=true"), "");
     assert!(answer.to_string().contains(&BASE64_STANDARD.encode(VALUE)), "{answer}");
-    let (_, answer) = up.rest("POST", "/apis/zcloud.cn/v1/clusters/keyed?action=getkubeconfig", "");
+    let (_, answer) = up.rest("POST", "/apis/zcloud.cn/v1/clusters/keyed?action=getkubeconfig&longLived=true", "");
     assert!(answer["kubeconfig"].as_str().is_some_and(|text| text.contains(&after("client-key-data"))));
 
     let (code, figures) = request(metrics, "GET", "/metrics", &[], "");

@@ -68,7 +68,9 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
     });
     assert_eq!(owed(&up), [("gone".into(), "Owed".into()), ("kept".into(), "Owed".into())]);
     let table = up.ok("cluster cleanups");
-    assert!(table.contains(&gone.label()) && table.contains("AppSet"), "{table}");
+    assert!(table.contains(&gone.label()) && table.contains("AppSet shop/gone  Owed"), "{table}");
+    let (_, _, said) = up.command(&["cluster", "cleanups"]);
+    assert!(said.contains("when the cluster answers again") && said.contains("cleanups abandon CLUSTER ID"), "{said}");
     assert_eq!(up.ok("cluster cleanups other -o name"), "");
 
     // Given up by name of the member and the owner, with a reason, which is written down with who it was.
@@ -76,7 +78,7 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
     let (code, _, err) = up.command(&["cluster", "cleanups", "abandon", "prod", &id, "--yes"]);
     assert!(code == 2 && err.contains("--reason"), "{code} {err}");
     let (code, _, err) = up.command(&["cluster", "cleanups", "abandon", "prod", &id, "--reason", "it stays"]);
-    assert!(code == 3 && err.contains("--yes"), "{code} {err}");
+    assert!(code == 2 && err.contains("--yes"), "{code} {err}");
     let (code, _, err) = up.command(&["cluster", "cleanups", "abandon", "prod", "feed", "--reason", "x", "--yes"]);
     assert_eq!(code, 6, "{err}");
     let abandon = ["cluster", "cleanups", "abandon", "prod", &id, "--reason", "shop keeps it", "--yes"];
@@ -84,6 +86,8 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
     assert!(code == 0 && said.contains("given up"), "{said}{err}");
     assert_eq!(up.command(&abandon).0, 7, "once is enough");
     assert_eq!(owed(&up), [("gone".into(), "Owed".into()), ("kept".into(), "GivenUp".into())]);
+    let table = up.ok("cluster cleanups");
+    assert!(table.contains(" ago by system:muster:cli: shop keeps it"), "{table}");
     let (code, row, err) = up.command(&["cluster", "cleanups", "prod", "--filter", "state eq GivenUp", "-o", "json"]);
     assert_eq!(code, 0, "{err}");
     let row: Value = serde_json::from_str(&row).unwrap();
@@ -108,4 +112,8 @@ fn what_is_owed_is_listed_done_when_the_member_is_back_and_given_up_only_in_writ
         assert!(!is_there(&member, "gone").await, "it was to be removed");
         assert!(is_there(&member, "kept").await, "it was given up");
     });
+    // However often it was tried, that it is away is said by who looks after it alone, with its name.
+    let said = up.log();
+    let lost = said.lines().find(|line| line.contains("to=Unreachable")).expect("it is not said");
+    assert!(lost.contains("prod") && !said.contains("ERROR"), "{said}");
 }

@@ -31,11 +31,33 @@ fn walk(up: &mut Up) {
     assert!(code == 7 && err.contains("duplicate cluster"), "{code} {err}");
 
     let file = up.folder().join("prod.kubeconfig");
-    up.ok(&format!("cluster kubeconfig prod -f {}", file.display()));
+    // Nothing is made on somebody's cluster unasked.
+    let place = file.to_str().unwrap();
+    let (code, _, err) = up.command(&["cluster", "kubeconfig", "prod", "-f", place]);
+    assert!(code == 7 && err.contains("--create-account read") && !file.exists(), "{code} {err}");
+    let (code, out, err) = up.command(&["cluster", "kubeconfig", "prod", "--create-account", "read", "-f", place]);
+    assert!(code == 0 && out.is_empty(), "{code} {out}{err}");
+    assert!(err.contains("(for 1h) as system:serviceaccount:muster-system:muster-kubeconfig"), "{err}");
+    let given = fs::read_to_string(&file).unwrap();
+    assert!(given.contains("\"token\"") && !given.contains("client-key-data"), "{given}");
+    // It is good for what it says, on the cluster itself.
+    let kubectl = |words: &[&str]| {
+        let program = muster_tests::peer::ensure(&["kubectl"]).unwrap().join("kubectl");
+        let ended = std::process::Command::new(program).args(["--kubeconfig", place]).args(words).output().unwrap();
+        (ended.status.success(), String::from_utf8_lossy(&ended.stdout).into_owned())
+    };
+    assert!(kubectl(&["get", "nodes", "-o", "name"]).1.starts_with("node/"));
+    let (may, said) = kubectl(&["auth", "can-i", "delete", "pods"]);
+    assert!(!may && said.starts_with("no"), "{said}");
+    let (code, out, err) = up.command(&["cluster", "kubeconfig", "prod", "--ttl", "10m"]);
+    assert!(code == 0 && out.contains("\"token\"") && err.contains("(for 10m)"), "{code} {err}");
+    assert_eq!(up.command(&["cluster", "kubeconfig", "prod", "--ttl", "1m"]).0, 2);
+    let (code, out, err) = up.command(&["cluster", "kubeconfig", "prod", "--long-lived"]);
+    assert!(code == 0 && out.contains("client-key-data") && err.contains("does not end"), "{code} {err}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&file).unwrap().contains("https://127.0.0.1:"));
     let (code, _, err) = up.command(&["cluster", "kubeconfig", "prod", "-f", file.to_str().unwrap()]);
-    assert!(code == 3 && err.contains("--force"), "{err}");
+    assert!(code == 7 && err.contains("--force"), "{err}");
 
     up.kill();
     up.start_again();

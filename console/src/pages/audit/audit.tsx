@@ -1,4 +1,4 @@
-// Who did what, when, from where, and whether they were allowed to.
+// Who did what, and who got in, when, from where, and whether they were allowed to.
 import { useListState, useRead } from "../../api/hooks";
 import { withQuery } from "../../api/paths";
 import type { AuditRow, List } from "../../api/types";
@@ -11,11 +11,12 @@ import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
 const VERBS = [
   ...["create", "update", "patch", "delete", "deletecollection"],
   ...["apply", "exec", "terminal", "restart", "import", "kubeconfig", "abandon"],
+  ...["login", "logout", "password", "setup"],
 ];
 const toneOfCode = (code: number): Tone => (code < 400 ? "good" : code === 401 || code === 403 ? "warn" : "bad");
 const objectOf = (row: AuditRow) =>
   row.resource
-    ? `${row.cluster ? `${row.cluster}: ` : ""}${row.resource}${row.group ? `.${row.group}` : ""}${row.subresource ? `/${row.subresource}` : ""} ${[row.namespace, row.name].filter(Boolean).join("/")}`
+    ? `${row.cluster ? `${row.cluster}: ` : ""}${row.resource}${row.group ? `.${row.group}` : ""}${row.subresource ? `/${row.subresource}` : ""} ${[row.namespace, row.name].filter(Boolean).join("/")}`.trimEnd()
     : row.path;
 
 export default function Audit() {
@@ -59,9 +60,11 @@ export default function Audit() {
     {
       name: "code",
       label: t.audit.result,
-      cell: (row) => (
-        <Status tone={toneOfCode(row.code)} word={String(row.code)} why={row["authorization.k8s.io/reason"]} />
-      ),
+      cell: (row) => {
+        const why = row.reason && (t.audit.reasons[row.reason] ?? row.reason);
+        const word = why ? `${row.code} ${why}` : String(row.code);
+        return <Status tone={toneOfCode(row.code)} word={word} why={row["authorization.k8s.io/reason"]} />;
+      },
     },
     {
       name: "source",

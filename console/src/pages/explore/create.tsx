@@ -9,7 +9,7 @@ import { tidy } from "../../editor/merge";
 import { membersPath } from "../../frame/topbar";
 import { useText } from "../../i18n";
 import { navigate, useWhere } from "../../router/router";
-import { Button, Page, Spinner } from "../../ui/basics";
+import { Button, Page, Spinner, Status } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
 import { Problem } from "../../ui/problem";
 import { toast } from "../../ui/toast";
@@ -198,7 +198,11 @@ function CreateForm({ editor: { parseAll, write, YamlEditor, Differences } }: { 
                   {kind} {refers.namespace ? `${refers.namespace}/` : ""}
                   {refers.name}
                 </strong>{" "}
-                {before ? t.explore.createThere : after ? t.explore.createNew : t.explore.createLater}
+                {before ? (
+                  t.explore.createThere
+                ) : (
+                  <Status tone={after ? "good" : "warn"} word={after ? t.explore.createNew : t.explore.createLater} />
+                )}
               </p>
               <Differences
                 before={before ? write(tidy(before)) : ""}

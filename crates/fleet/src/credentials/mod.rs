@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::json;
 
 use self::refused::keep;
+pub(crate) use self::role::{ACCOUNT, LENDING, lending_account};
 pub use self::{
     refused::{Refusals, Refused},
     role::{ACCOUNT_NAMESPACE, Access, account_manifest},
@@ -160,6 +161,11 @@ impl Credentials {
             "users": [{"name": name, "user": user}],
             "contexts": [{"name": name, "context": context}]});
         Secret::new(format!("{whole:#}\n"))
+    }
+
+    /// The same place with another identity: a token that the member itself has just given.
+    pub(crate) fn with_token(&self, token: &str) -> Result<Self, Refused> {
+        Ok(Self { identity: Identity::Token(token_of("token", token)?), ..self.clone() })
     }
 
     /// A client with connections of its own. Nothing is sent before the first request.

@@ -2,10 +2,17 @@
 
 use std::fmt::Write;
 
+use serde_json::{Value, json};
+
 use super::Refused;
 
 /// Where the account is, if nobody says another place.
 pub const ACCOUNT_NAMESPACE: &str = "muster-system";
+/// Our own account on a member.
+pub(crate) const ACCOUNT: &str = "muster";
+/// The account whose tokens are lent to people. It is not ours: the member's audit log tells people and muster apart, and deleting it
+/// ends every token that was lent, and nothing else. It may ask for no tokens itself, so a token cannot renew itself.
+pub(crate) const LENDING: &str = "muster-kubeconfig";
 
 /// What we are to be able to do on a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +64,8 @@ const OPERATE: &[(&str, &str, &str)] = &[
     ("workload.dmall.com", "advdeployments, advdeployments/status", "create, update, patch, delete"),
 ];
 
-/// The manifest for `kubectl apply -f -` on the member: an account in a namespace, its role, the binding, and a token that stays.
+/// The manifest for `kubectl apply -f -` on the member: an account in a namespace, its role, the binding, and a token that stays; and
+/// a second account with the same role, of which the first may have tokens that end, for kubeconfigs that are given out.
 pub fn account_manifest(access: Access, namespace: &str) -> Result<String, Refused> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_name = (1..=63).contains(&namespace.len())
@@ -68,7 +76,7 @@ pub fn account_manifest(access: Access, namespace: &str) -> Result<String, Refus
         let remedy = "give at most 63 lower-case letters, digits and dashes, with a letter or digit at both ends";
         return Err(Refused::new("namespace", "is no name of a namespace", remedy));
     }
-    let name = "muster";
+    let (name, lending) = (ACCOUNT, LENDING);
     // Of the cluster's own objects there is one for each account: two fleets may share a cluster.
     let role = if namespace == ACCOUNT_NAMESPACE { name.to_owned() } else { format!("{name}-{namespace}") };
     let mut text = format!(
@@ -91,15 +99,53 @@ pub fn account_manifest(access: Access, namespace: &str) -> Result<String, Refus
         text,
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {role}}}\n\
          roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {role}}}\n\
+         subjects:\n- {{kind: ServiceAccount, name: {name}, namespace: {namespace}}}\n\
+         - {{kind: ServiceAccount, name: {lending}, namespace: {namespace}}}\n---\n\
+         # Whose tokens are lent to people, for an hour or so: muster cluster kubeconfig\n\
+         apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {lending}, namespace: {namespace}}}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{name: {lending}, namespace: {namespace}}}\nrules:\n\
+         - {{apiGroups: [\"\"], resources: [serviceaccounts/token], verbs: [create], resourceNames: [{lending}]}}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{name: {lending}, namespace: {namespace}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {lending}}}\n\
          subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]\n"
     );
     Ok(text)
 }
 
+/// The account whose tokens are lent, with a role of its own, for a member on which we are somebody else: each object with its path.
+/// What decides about rights comes first: whoever may not make it leaves nothing behind.
+pub(crate) fn lending_account(access: Access, namespace: &str) -> Vec<(String, Value)> {
+    let name = LENDING;
+    let role = if namespace == ACCOUNT_NAMESPACE { name.to_owned() } else { format!("{name}-{namespace}") };
+    let words = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let more: &[_] = if access == Access::Operate { OPERATE } else { &[] };
+    let rules = READ.iter().chain(more).map(|(group, resources, verbs)| {
+        json!({"apiGroups": [group.trim_matches('"')], "resources": words(resources), "verbs": words(verbs)})
+    });
+    let rules: Vec<Value> = rules.collect();
+    let (rbac, within) = ("/apis/rbac.authorization.k8s.io/v1", format!("/api/v1/namespaces/{namespace}"));
+    vec![
+        (
+            format!("{rbac}/clusterroles/{role}"),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role},
+                "rules": rules}),
+        ),
+        (
+            format!("{rbac}/clusterrolebindings/{role}"),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]}),
+        ),
+        (within.clone(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})),
+        (
+            format!("{within}/serviceaccounts/{name}"),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}),
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn documents(access: Access) -> Vec<Value> {
@@ -112,7 +158,8 @@ mod tests {
         // MAE-7
         let kinds: Vec<String> =
             documents(Access::Read).iter().map(|d| d["kind"].as_str().unwrap().to_owned()).collect();
-        assert_eq!(kinds, ["Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding"]);
+        let ours = ["Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding"];
+        assert_eq!(kinds, [&ours[..], &["ServiceAccount", "Role", "RoleBinding"]].concat());
     }
 
     #[test]
@@ -127,6 +174,29 @@ mod tests {
             let verbs: Vec<&str> = rule["verbs"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             assert!(verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb)), "{rule}");
             assert!(!rule["resources"].as_array().unwrap().iter().any(|resource| resource == "secrets"), "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_is_lent_has_the_same_rights_and_cannot_renew_itself() {
+        // B-20
+        for access in [Access::Read, Access::Operate] {
+            let (all, made) = (documents(access), lending_account(access, ACCOUNT_NAMESPACE));
+            let subjects = all[4]["subjects"].as_array().unwrap();
+            assert_eq!((subjects.len(), &subjects[1]["name"]), (2, &LENDING.into()));
+            assert_eq!(made[0].1["rules"], all[3]["rules"]);
+            // Only our own account may have its tokens.
+            assert_eq!(all[6]["rules"][0]["resourceNames"], json!([LENDING]));
+            assert_eq!(
+                all[7]["subjects"],
+                json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": ACCOUNT_NAMESPACE}])
+            );
+            assert!(!made[0].1["rules"].to_string().contains("serviceaccounts/token"));
+            for (path, object) in &made {
+                assert!(path.ends_with(object["metadata"]["name"].as_str().unwrap()), "{path}");
+            }
+            // Two fleets may share a cluster.
+            assert!(lending_account(access, "ops")[0].0.ends_with("/clusterroles/muster-kubeconfig-ops"));
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod guard;
 pub(crate) mod health;
+pub(crate) mod lend;
 mod probe;
 
 use std::{
@@ -184,7 +185,8 @@ impl Member {
         matches!(self.connection, Connection::Client(..))
     }
 
-    /// The way to it as a kubeconfig, with everything inside; none for a member of this process.
+    /// The way to it as a kubeconfig, with our own credentials inside, which do not end; none for a member of this process.
+    /// For people there is [`Member::lend`].
     pub fn kubeconfig(&self) -> Option<crate::Secret> {
         match &self.connection {
             Connection::Credentials(credentials) => Some(credentials.to_kubeconfig(&self.name)),

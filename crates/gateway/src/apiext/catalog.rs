@@ -168,8 +168,9 @@ impl Catalog {
         let (core, groups) = match found.await {
             Ok(Ok(found)) => found,
             Ok(Err(why)) => {
-                tracing::warn!(%why, "cannot discover the kinds of the API");
-                return Err(Problem::unavailable("the Kubernetes API did not say which kinds it has; try again"));
+                // Not in the log: a cluster that is away is there already, and this is said at every request.
+                let why = fleet::words(&why);
+                return Err(Problem::unavailable(format!("the Kubernetes API did not say which kinds it has: {why}")));
             }
             Err(_) => {
                 return Err(Problem::unavailable(

@@ -114,7 +114,7 @@ fn described(op: Op, method: &Method, places: &Places, query: &str) -> Deed {
         Op::Delete => of_kind("delete"),
         Op::Act => of_kind(places.get("action")),
         Op::ZcloudCollection => deed("import", "clusters", ""),
-        Op::ZcloudAct => itself("kubeconfig", "kubeconfig"),
+        Op::ZcloudAct => itself("kubeconfig", given_out(&asked("longLived"), &asked("createAccount"))),
         Op::ZcloudDelete => itself("delete", ""),
         Op::CleanupAbandon => Deed { name: place("owner"), ..deed("abandon", "clusters", "cleanups") },
         Op::PodLogs => Deed { name: place("pod"), ..deed("get", "pods", "log") },
@@ -122,6 +122,15 @@ fn described(op: Op, method: &Method, places: &Places, query: &str) -> Deed {
         Op::Get => of_kind("get"),
         // The path says the rest.
         _ => Deed { name: place("app"), ..deed(&method.as_str().to_lowercase(), "", "") },
+    }
+}
+
+/// What a kubeconfig that is given out holds: a token that ends (for which an account may be made first), or what we keep ourselves.
+fn given_out(long_lived: &str, create_account: &str) -> &'static str {
+    match (long_lived, create_account) {
+        ("true" | "1", _) => "credentials",
+        (_, "") => "kubeconfig",
+        _ => "account",
     }
 }
 
@@ -178,6 +187,18 @@ mod tests {
                 "/apis/zcloud.cn/v1/clusters/bj",
                 "action=getkubeconfig",
                 (true, "kubeconfig|bj||clusters|kubeconfig||bj"),
+            ),
+            (
+                Method::POST,
+                "/apis/zcloud.cn/v1/clusters/bj",
+                "action=getkubeconfig&longLived=1",
+                (true, "kubeconfig|bj||clusters|credentials||bj"),
+            ),
+            (
+                Method::POST,
+                "/apis/zcloud.cn/v1/clusters/bj",
+                "action=getkubeconfig&createAccount=read",
+                (true, "kubeconfig|bj||clusters|account||bj"),
             ),
             (
                 Method::GET,

@@ -211,7 +211,7 @@ const SCHEMAS: &[(&str, &str)] = &[
         "Import",
         "name server? user? trust? fingerprints?:[]string labels:words allow:[]string dryRun:boolean exists?:boolean imported?:boolean origin? refused:[]Refused",
     ),
-    ("Kubeconfig", "kubeconfig"),
+    ("Kubeconfig", "kubeconfig longLived:boolean account? expires?:time"),
     ("Cleanup", "cluster namespace name kind uid id state deleteContainers:boolean since?:time abandoned?"),
     ("AbandonRequest", "reason"),
     ("Abandoned", "cluster id abandoned:boolean by reason"),

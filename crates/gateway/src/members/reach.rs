@@ -414,7 +414,7 @@ impl<V: Verb> Reached<'_, V> {
         problem.with("cluster", &**name)
     }
 
-    fn trouble(&self, error: &kube::Error) -> Problem {
+    pub(super) fn trouble(&self, error: &kube::Error) -> Problem {
         let words = fleet::words(error);
         let problem = match CallError::of(error) {
             Some(CallError::Unreachable { .. }) => Problem::new(503, "ClusterUnreachable", words),

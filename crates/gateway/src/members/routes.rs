@@ -69,6 +69,16 @@ const DELETE: &[Parameter] =
     &[("propagation", "string", "What happens to what the object owns: background (default), foreground or orphan.")];
 const ONLY_READY: &[Parameter] = &[("onlyready", "boolean", "Only clusters that are ready: Running or Unreachable.")];
 const ACTION: &[Parameter] = &[("action", "string", "What to do.")];
+const KUBECONFIG: &[Parameter] = &[
+    ("action", "string", "getkubeconfig."),
+    ("ttlSeconds", "integer", "How long its token is good: 600 to 86400, 3600 if not said; the cluster may give less."),
+    (
+        "createAccount",
+        "string",
+        "read or operate: makes the account of the token on a cluster that has none, with these rights.",
+    ),
+    ("longLived", "boolean", "Instead of a token that ends, the credential that is kept for the cluster."),
+];
 const ACCESS: &[Parameter] = &[
     ("access", "string", "read (default) or operate."),
     ("namespace", "string", "Where the account is (muster-system)."),
@@ -115,7 +125,7 @@ pub(super) fn table() -> &'static [Route] {
         add(get.clone(), "/apis/zcloud.cn/v1/clusters", Op::ZcloudList, "All clusters.", ONLY_READY, false, "ZcloudClusters");
         add(post.clone(), "/apis/zcloud.cn/v1/clusters", Op::ZcloudCollection, "The action import: makes a cluster a member.", ACTION, false, "Import");
         add(get.clone(), "/apis/zcloud.cn/v1/clusters/{name}", Op::ZcloudGet, "One cluster.", &[], false, "ZcloudCluster");
-        add(post, "/apis/zcloud.cn/v1/clusters/{name}", Op::ZcloudAct, "The action getkubeconfig.", ACTION, false, "Kubeconfig");
+        add(post, "/apis/zcloud.cn/v1/clusters/{name}", Op::ZcloudAct, "The action getkubeconfig: a kubeconfig with a token that ends.", KUBECONFIG, false, "Kubeconfig");
         add(delete, "/apis/zcloud.cn/v1/clusters/{name}", Op::ZcloudDelete, "Takes a cluster out of the fleet; nothing on it changes.", &[], false, "Deleted");
         add(get.clone(), "/apis/zcloud.cn/v1/clusters/{name}/{plural}", Op::ZcloudInside, "What a ready cluster holds: namespaces, nodes, pods, deployments, …", &[], true, "ZcloudCollection");
         add(get.clone(), "/apis/zcloud.cn/v1/clusters/{name}/namespaces/{namespace}/{plural}", Op::ZcloudInside, "What a namespace of a ready cluster holds.", &[], true, "ZcloudCollection");

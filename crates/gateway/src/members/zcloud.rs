@@ -1,4 +1,4 @@
-//! The zcloud face on clusters: list, get, import, kubeconfig, and what ready clusters hold (SC-3, SC-4, SC-5, SC-9, SC-10).
+//! The zcloud face on clusters: list, get, import, and what ready clusters hold (SC-3, SC-4, SC-5, SC-9, SC-10).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,23 +74,6 @@ impl Members {
         shown["ready"] = state.is_ready().into();
         shown["nodesCount"] = shown["nodes"].clone();
         shown
-    }
-
-    /// `POST …/clusters/{name}?action=getkubeconfig`: a right of its own, which only administrators have by default.
-    pub(super) async fn zcloud_act(&self, caller: &Caller, places: &Places, query: &str) -> Answered {
-        let parameters = Parameters::only(query, &["action"], &[])?;
-        if parameters.get("action") != Some("getkubeconfig") {
-            return Err(Problem::bad_request("the action of a cluster is getkubeconfig").with("parameter", "action"));
-        }
-        let name = places.get("name");
-        let what = What::all(&KNOWN.clusters).sub("kubeconfig");
-        let reach: Reach<Get> = self.reaching.reach(caller, what, &Scope::One(name.to_owned())).await?;
-        let kubeconfig = reach.one()?.itself()?.kubeconfig().ok_or_else(|| {
-            let why = format!("{name} is simulated in this process and has no address; `muster simulate` serves simulated clusters with kubeconfigs");
-            Problem::new(409, "NoKubeconfig", why).with("cluster", name)
-        })?;
-        tracing::info!(user = caller.name().unwrap_or("(token)"), cluster = name, "gave out a cluster's kubeconfig");
-        Ok(json_answer(200, &json!({"kubeconfig": kubeconfig.reveal()})))
     }
 
     /// `POST …/clusters?action=import`: the Secret that makes a cluster a member, written as the caller.

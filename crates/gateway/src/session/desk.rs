@@ -9,10 +9,12 @@ use http::{Method, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ROOT, Session, Sessions, User, Users, body_of, cookie, hash, parse, wrong};
+use super::noted::{Came, class};
+use super::{ROOT, Session, Sessions, User, Users, body_of, cookie, failed, hash, parse, wrong};
 use crate::access::Gatekeeper;
 use crate::options::Limits;
 use crate::problem::Problem;
+use crate::trail::Doing;
 use crate::upstream::Call;
 use crate::visit::{Answered, Body, Room, Visit, json, nothing};
 
@@ -82,7 +84,9 @@ impl Desk {
 
     fn logout(&self, visit: &Visit) -> Answered {
         let session = signed_in(visit)?;
+        let doing = self.doing("logout", "sessions", session, visit);
         self.sessions.table.end_one(&session.person().user, &session.id);
+        doing.ended(Ok((204, None)));
         Ok(self.without_cookie(nothing()))
     }
 
@@ -105,6 +109,9 @@ impl Desk {
         if !self.sessions.table.end_one(&session.person().user, id) {
             return Err(Problem::not_found("you have no session of that id; GET /wapi/v1/sessions lists them"));
         }
+        let mut doing = self.doing("logout", "sessions", session, visit);
+        doing.of(id);
+        doing.ended(Ok((204, None)));
         Ok(if id == session.id { self.without_cookie(nothing()) } else { nothing() })
     }
 
@@ -121,33 +128,53 @@ impl Desk {
         let body = body_of(&visit.headers, body, &self.limits).await?;
         let NewPassword { old, new } = parse(&body)?;
         let (old, new) = (Secret::new(old), Secret::new(new));
+        // Guessing is as slow as at the login.
+        self.sessions.attempts.begin(session.address(), &session.person().user)?;
+        let doing = self.doing("password", "users", &session, &visit);
+        match self.change(&session, &old, &new).await {
+            Ok(()) => {
+                doing.ended(Ok((204, None)));
+                Ok(nothing())
+            }
+            Err(problem) if problem.details["field"] == "old" => {
+                doing.ended(Err(&class(problem.code, "WrongPassword")));
+                Err(problem)
+            }
+            Err(problem) => Err(failed(doing, problem)),
+        }
+    }
+
+    async fn change(&self, session: &Session, old: &Secret, new: &Secret) -> Result<(), Problem> {
         let sessions = &self.sessions;
-        let user = self.proven(&session, &old).await?;
+        let user = self.proven(session, old).await?;
         if old == new {
             return Err(Problem::new(422, "Invalid", "the new password is the old one").with("field", "new"));
         }
         hash::acceptable(user.name(), new.reveal()).map_err(|problem| problem.with("field", "new"))?;
-        let hash = sessions.hasher.make(&new).await?;
+        let hash = sessions.hasher.make(new).await?;
         let (stamp, patch) = Users::with_password(&user, &hash);
         // Said before it is written: the watch may be faster than the answer.
         sessions.table.expect(&session.id, stamp);
         sessions.users.change(&user, &patch).await?;
         let ended = sessions.table.end_others(user.name(), &session.id);
         tracing::info!(user = user.name(), sessions = ended, "a password was changed; the user's other sessions end");
-        Ok(nothing())
+        Ok(())
     }
 
-    /// The user, if the password is right. Guessing is as slow as at the login.
+    /// The user, if the password is right. The try was counted before.
     async fn proven(&self, session: &Session, password: &Secret) -> Result<Arc<User>, Problem> {
         let (sessions, name) = (&self.sessions, &session.person().user);
-        let address = session.address();
-        sessions.attempts.begin(address, name)?;
         let user = sessions.users.get(name)?.ok_or_else(wrong)?;
         if !sessions.hasher.check(Some(&user.hash), password).await? {
             return Err(Problem::forbidden("the old password is wrong").with("field", "old"));
         }
-        sessions.attempts.succeeded(address, name);
+        sessions.attempts.succeeded(session.address(), name);
         Ok(user)
+    }
+
+    fn doing(&self, verb: &str, resource: &str, session: &Session, visit: &Visit) -> Doing {
+        let came = Came { address: visit.caller.address(), path: &visit.path, headers: &visit.headers };
+        self.sessions.doing(verb, resource, &session.person().user, &came)
     }
 }
 

@@ -7,6 +7,7 @@ mod attempts;
 mod cookie;
 mod desk;
 mod hash;
+mod noted;
 mod setup;
 mod table;
 mod tickets;
@@ -32,15 +33,17 @@ use crate::caller::{Caller, Connection};
 use crate::door::Entered;
 use crate::options::Limits;
 use crate::problem::Problem;
+use crate::trail::{Doing, Trail};
 use crate::visit::{Answered, Body, CSRF, json, read};
 use attempts::Attempts;
 pub(crate) use desk::Desk;
 use hash::Hasher;
+use noted::{Came, UNKNOWN, class};
 use setup::Setup;
 pub(crate) use table::Session;
 use table::Table;
 use tickets::Tickets;
-use token::same;
+use token::{Token, same};
 use users::{User, Users};
 
 pub(crate) const ROOT: &str = "/wapi/v1";
@@ -71,6 +74,7 @@ pub(crate) struct Sessions {
     tickets: Tickets,
     hasher: Hasher,
     setup: Setup,
+    trail: Option<Arc<dyn Trail>>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +93,7 @@ struct FirstUser {
 }
 
 impl Sessions {
-    pub(crate) fn new(client: Client, policy: Policy) -> Result<Arc<Self>, Problem> {
+    pub(crate) fn new(client: Client, policy: Policy, trail: Option<Arc<dyn Trail>>) -> Result<Arc<Self>, Problem> {
         Ok(Arc::new(Self {
             users: Users::new(client, &policy.namespace),
             policy,
@@ -98,6 +102,7 @@ impl Sessions {
             tickets: Tickets::default(),
             hasher: Hasher::new(hash::ROUNDS),
             setup: Setup::new()?,
+            trail,
         }))
     }
 
@@ -217,19 +222,16 @@ impl Sessions {
             self.prepare().await?;
         }
         let body = body_of(&parts.headers, body, limits).await?;
-        let (user, before) = match parts.uri.path().strip_prefix(ROOT) {
+        let came = Came { address: Some(connection.address), path: parts.uri.path(), headers: &parts.headers };
+        let ((user, doing), before) = match parts.uri.path().strip_prefix(ROOT) {
             Some("/login") => {
-                (self.login(parse(&body)?, connection).await?, cookie::find(&parts.headers, entered.sealed))
+                (self.login(parse(&body)?, connection, &came).await?, cookie::find(&parts.headers, entered.sealed))
             }
-            _ => (self.first_user(parse(&body)?, connection).await?, None),
+            _ => (self.first_user(parse(&body)?, connection, &came).await?, None),
         };
-        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
-        let (token, session) = self.table.begin(&user, connection.address, agent)?;
-        // The user may have been changed while the password was checked: then the watch came too early for this session.
-        if self.users.get(user.name())?.is_none_or(|now| now.stamp != user.stamp) {
-            self.table.end_one(user.name(), &session.id);
-            return Err(wrong());
-        }
+        let opened = self.open(&user, connection.address, &parts.headers);
+        doing.ended(opened.as_ref().map(|_| (200, None)));
+        let (token, session) = opened?;
         if let Some(before) = before.and_then(|before| self.table.find(before)) {
             self.table.end_one(&before.person().user, &before.id);
         }
@@ -241,36 +243,83 @@ impl Sessions {
         Ok(response)
     }
 
-    async fn login(&self, Login { user, password }: Login, connection: &Connection) -> Result<Arc<User>, Problem> {
+    /// A session of somebody who has proved who they are.
+    fn open(&self, user: &User, address: IpAddr, headers: &HeaderMap) -> Result<(Token, Arc<Session>), Problem> {
+        let agent = headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+        let (token, session) = self.table.begin(user, address, agent)?;
+        // The user may have been changed while the password was checked: then the watch came too early for this session.
+        if self.users.get(user.name())?.is_none_or(|now| now.stamp != user.stamp) {
+            self.table.end_one(user.name(), &session.id);
+            return Err(wrong());
+        }
+        Ok((token, session))
+    }
+
+    async fn login(&self, login: Login, connection: &Connection, came: &Came<'_>) -> Result<Entering, Problem> {
+        let Login { user, password } = login;
         let password = Secret::new(password);
         self.attempts.begin(connection.address, &user)?;
         let known = self.users.get(&user)?;
-        if !self.hasher.check(known.as_ref().map(|user| &user.hash), &password).await? {
-            tracing::warn!(address = %connection.address, "a login failed");
-            return Err(wrong());
+        let doing = self.doing("login", "sessions", known.as_ref().map_or(UNKNOWN, |user| user.name()), came);
+        let checked = self.hasher.check(known.as_ref().map(|user| &user.hash), &password).await;
+        let user = match (checked, known) {
+            (Ok(true), Some(known)) => {
+                self.attempts.succeeded(connection.address, &user);
+                known
+            }
+            (Ok(_), known) => {
+                tracing::warn!(address = %connection.address, "a login failed");
+                doing.ended(Err(&class(401, if known.is_some() { "WrongPassword" } else { "UnknownUser" })));
+                return Err(wrong());
+            }
+            (Err(problem), _) => return Err(failed(doing, problem)),
+        };
+        match not_known_to_all(&user, connection.address, self.policy.proxied) {
+            Ok(()) => Ok((user, doing)),
+            Err(problem) => {
+                doing.ended(Err(&class(403, "KnownPassword")));
+                Err(problem)
+            }
         }
-        self.attempts.succeeded(connection.address, &user);
-        let user = known.ok_or_else(wrong)?;
-        not_known_to_all(&user, connection.address, self.policy.proxied)?;
-        Ok(user)
     }
 
-    async fn first_user(&self, input: FirstUser, connection: &Connection) -> Result<Arc<User>, Problem> {
+    async fn first_user(
+        &self,
+        input: FirstUser,
+        connection: &Connection,
+        came: &Came<'_>,
+    ) -> Result<Entering, Problem> {
         let FirstUser { token, user, password } = input;
         let password = Secret::new(password);
         self.attempts.begin(connection.address, "(setup)")?;
-        let claim = self.setup.claim(&token)?;
+        let mut doing = self.doing("setup", "users", UNKNOWN, came);
+        let claim = match self.setup.claim(&token) {
+            Ok(claim) => claim,
+            Err(problem) => {
+                doing.ended(Err(&class(problem.code, "WrongSetupLink")));
+                return Err(problem);
+            }
+        };
         self.attempts.succeeded(connection.address, "(setup)");
-        if self.users.any() != Some(false) {
-            return Err(Problem::new(409, "AlreadyExists", "the first administrator is made already; log in"));
+        let made = async {
+            if self.users.any() != Some(false) {
+                return Err(Problem::new(409, "AlreadyExists", "the first administrator is made already; log in"));
+            }
+            users::acceptable(&user)?;
+            hash::acceptable(&user, password.reveal())?;
+            let hash = self.hasher.make(&password).await?;
+            self.users.create(&user, &[ADMINISTRATORS], &hash, false).await
+        };
+        match made.await {
+            Ok(made) => {
+                claim.spend();
+                doing.by(made.name());
+                doing.of(made.name());
+                tracing::info!(user, "the first administrator is made");
+                Ok((made, doing))
+            }
+            Err(problem) => Err(failed(doing, problem)),
         }
-        users::acceptable(&user)?;
-        hash::acceptable(&user, password.reveal())?;
-        let hash = self.hasher.make(&password).await?;
-        let made = self.users.create(&user, &[ADMINISTRATORS], &hash, false).await?;
-        claim.spend();
-        tracing::info!(user, "the first administrator is made");
-        Ok(made)
     }
 
     /// What the console needs to know of a session.
@@ -284,6 +333,15 @@ impl Sessions {
         json!({"user": user, "groups": groups, "mustChange": must_change, "csrf": csrf, "demo": self.policy.demo,
             "version": env!("CARGO_PKG_VERSION")})
     }
+}
+
+/// Somebody who has proved who they are, and the line of the audit log that is to say so.
+type Entering = (Arc<User>, Doing);
+
+/// Writes down that it failed.
+fn failed(doing: Doing, problem: Problem) -> Problem {
+    doing.ended(Err(&problem));
+    problem
 }
 
 /// The demo's password opens the machine it was made on, and stays in the data directory when a later start listens to others.

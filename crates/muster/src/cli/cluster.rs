@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     cleanups,
     gateway::{Gateway, Server, Url},
+    kubeconfig,
     view::{Column, Listing, Output, text},
     words::{age, bytes, cores, readable},
 };
@@ -59,18 +60,8 @@ pub enum Cluster {
         #[arg(short, long, default_value = fleet::ACCOUNT_NAMESPACE, value_name = "NAME")]
         namespace: String,
     },
-    /// Write the kubeconfig of a member
-    Kubeconfig {
-        name: String,
-        /// Where to, for you alone [default: standard output]
-        #[arg(short, long, value_name = "FILE")]
-        file: Option<PathBuf>,
-        /// Write over a file that is there
-        #[arg(long, requires = "file")]
-        force: bool,
-        #[command(flatten)]
-        server: Server,
-    },
+    /// Write a kubeconfig of a member, with a token that ends by itself
+    Kubeconfig(Box<kubeconfig::Kubeconfig>),
     /// List what is still to be removed from members that could not be asked
     Cleanups(Box<cleanups::Cleanups>),
     /// Take a member out of the fleet; nothing on it is changed
@@ -129,7 +120,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "write KEY=VALUE".to_owned())
 }
 
-fn zcloud(name: &[&str]) -> Url {
+pub(super) fn zcloud(name: &[&str]) -> Url {
     Url::of(&[&["apis", "zcloud.cn", "v1", "clusters"], name].concat())
 }
 
@@ -150,7 +141,7 @@ pub async fn run(command: Cluster) -> Result<(), Problem> {
         }
         Cluster::Import(flags) => import(*flags).await,
         Cluster::Role { read_only, namespace } => say(&role(read_only, &namespace)?),
-        Cluster::Kubeconfig { name, file, force, server } => kubeconfig(&server, &name, file.as_deref(), force).await,
+        Cluster::Kubeconfig(flags) => kubeconfig::run(*flags).await,
         Cluster::Cleanups(flags) => cleanups::run(*flags).await,
         Cluster::Delete { name, yes, server } => {
             let gateway = server.gateway()?;
@@ -267,7 +258,7 @@ async fn import(flags: Import) -> Result<(), Problem> {
 fn role(read_only: bool, namespace: &str) -> Result<String, Problem> {
     let access = if read_only { fleet::Access::Read } else { fleet::Access::Operate };
     fleet::account_manifest(access, namespace)
-        .map_err(|refused| Problem::new(Kind::Configuration, "--namespace cannot be used", refused))
+        .map_err(|refused| Problem::new(Kind::Usage, "--namespace cannot be used", refused))
 }
 
 /// What the gateway understood, for people.
@@ -339,7 +330,7 @@ async fn tell_last(gateway: &Gateway, name: &str) {
 
 /// A file of the user's, or standard input.
 fn read(path: &Path) -> Result<String, Problem> {
-    let unusable = |why: String| Problem::new(Kind::Configuration, format!("{} cannot be used", path.display()), why);
+    let unusable = |why: String| Problem::new(Kind::Usage, format!("{} cannot be used", path.display()), why);
     let mut text = String::new();
     let source: Box<dyn Read> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
@@ -354,7 +345,7 @@ fn read(path: &Path) -> Result<String, Problem> {
 
 /// The kubeconfig with one context alone: credentials for other clusters are nobody's business.
 fn only_context(kubeconfig: &str, context: Option<&str>, file: &Path) -> Result<String, Problem> {
-    let unusable = |why: String| Problem::new(Kind::Configuration, format!("{} cannot be used", file.display()), why);
+    let unusable = |why: String| Problem::new(Kind::Usage, format!("{} cannot be used", file.display()), why);
     let whole = meta::yaml::parse_last(kubeconfig.as_bytes()).map_err(unusable)?;
     let named = |list: &str, name: &Value| -> Option<Value> {
         whole[list].as_array()?.iter().find(|entry| entry["name"] == *name).cloned()
@@ -375,30 +366,10 @@ fn only_context(kubeconfig: &str, context: Option<&str>, file: &Path) -> Result<
     Ok(only.to_string())
 }
 
-async fn kubeconfig(server: &Server, name: &str, file: Option<&Path>, force: bool) -> Result<(), Problem> {
-    if let Some(file) = file.filter(|file| file.exists() && !force) {
-        return Err(Problem::new(Kind::Configuration, "nothing was written", format!("{} is there", file.display()))
-            .next("name another file, or write over it with --force"));
-    }
-    let answer = server.gateway()?.post(&zcloud(&[name]).with("action", "getkubeconfig"), None).await?;
-    let text = answer["kubeconfig"].as_str().ok_or_else(|| {
-        Problem::new(Kind::Failed, format!("there is no kubeconfig of {name}"), "the answer of the server has none")
-    })?;
-    match file {
-        None => say(text),
-        Some(file) => {
-            pki::write_private(file, text.as_bytes())
-                .map_err(|e| Problem::new(Kind::Configuration, format!("cannot write {}", file.display()), e))?;
-            eprintln!("written; try: kubectl --kubeconfig {} get nodes", file.display());
-            Ok(())
-        }
-    }
-}
-
 /// Asks a person; without one to ask, the flag must say it.
 pub fn agreed(question: &str) -> Result<bool, Problem> {
     if !io::stdin().is_terminal() {
-        return Err(Problem::new(Kind::Configuration, "nothing was done", "there is nobody to ask")
+        return Err(Problem::new(Kind::Usage, "nothing was done", "there is nobody to ask")
             .next("say yes in advance with --yes"));
     }
     eprint!("{question} [y/N] ");
@@ -467,7 +438,7 @@ users: [{name: ua, user: {token: secret-a}}, {name: ub, user: {token: secret-b}}
         let (reads, operates) = (role(true, "muster-system").unwrap(), role(false, "ops").unwrap());
         assert!(!reads.contains("secrets,") && !reads.contains("patch"), "{reads}");
         assert!(operates.contains("deployments/scale") && operates.contains("namespace: ops"), "{operates}");
-        assert_eq!(role(true, "a b").unwrap_err().code(), 3);
+        assert_eq!(role(true, "a b").unwrap_err().code(), 2);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn gateway_with(&self, variable: Option<String>) -> Result<Gateway, Problem> {
-        let wrong = |why: String| Problem::new(Kind::Configuration, "there is no server to ask", why);
+        let wrong = |why: String| Problem::new(Kind::Usage, "there is no server to ask", why);
         let dir = DataDir::of_user(self.data_dir.clone())?;
         let door = Door::read(dir.root())?;
         // What is recorded counts for the server it was recorded of.
@@ -59,7 +59,8 @@ impl Server {
             (Some(url), _) => url,
             (None, Some(door)) => &door.server,
             (None, None) => {
-                return Err(wrong(format!("no muster up left its address in {}", dir.root().display()))
+                let why = format!("no muster up left its address in {}", dir.root().display());
+                return Err(Problem::new(Kind::Unreachable, "there is no server to ask", why)
                     .next("start one: muster up --demo; or name one with --server or MUSTER_SERVER"));
             }
         };
@@ -72,12 +73,12 @@ impl Server {
         let server = wire::Server::new(url, trust).map_err(|why| wrong(why).next("mend --server or MUSTER_SERVER"))?;
         let token = match (&self.token_file, variable, &door) {
             (Some(file), ..) => fs::read_to_string(file)
-                .map_err(|e| Problem::new(Kind::Configuration, format!("no token in {}", file.display()), e))?,
+                .map_err(|e| Problem::new(Kind::Usage, format!("no token in {}", file.display()), e))?,
             (None, Some(token), _) => token,
             (None, None, Some(door)) => door.token.clone(),
             (None, None, None) => {
                 return Err(Problem::new(
-                    Kind::Configuration,
+                    Kind::Usage,
                     format!("there is no token for {server}"),
                     "neither --token-file nor MUSTER_TOKEN is given, and it is not the muster up of this directory",
                 )
@@ -198,6 +199,11 @@ pub fn refusal(status: StatusCode, id: Option<&str>, body: &[u8]) -> Problem {
         _ if value["reason"] == "CommandFailed" => {
             (Kind::Failed, "nobody knows how the command ended", "look at the pod: muster events POD")
         }
+        409 if value["reason"] == "NoAccount" => (
+            Kind::Conflict,
+            "the cluster has no account for kubeconfigs that end",
+            "--create-account read (or operate) makes it there; or muster cluster role | kubectl apply -f -; or take what muster itself uses: --long-lived",
+        ),
         401 => (
             Kind::Forbidden,
             "the server does not know you",
@@ -209,7 +215,8 @@ pub fn refusal(status: StatusCode, id: Option<&str>, body: &[u8]) -> Problem {
         408 | 504 => (Kind::Timeout, "it took too long", "try again, or ask fewer clusters with --cluster"),
         429 => (Kind::Failed, "the server is too busy for you", "try again in a moment"),
         502 | 503 => (Kind::Unreachable, "what stands behind the server does not answer", "try again in a moment"),
-        400 | 413 | 415 | 422 => (Kind::Failed, "the server refused it", ""),
+        400 => (Kind::Usage, "the server does not understand what was asked", ""),
+        413 | 415 | 422 => (Kind::Failed, "the server refused it", ""),
         _ => (Kind::Failed, "the server failed", "its log says why"),
     };
     Problem::new(kind, what, why).next(next)
@@ -311,7 +318,7 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains('\u{1b}'));
-        for (status, code) in [(401, 5), (403, 5), (409, 7), (504, 4), (503, 8), (422, 1), (500, 1)] {
+        for (status, code) in [(401, 5), (403, 5), (409, 7), (504, 4), (503, 8), (400, 2), (422, 1), (500, 1)] {
             assert_eq!(refusal(StatusCode::from_u16(status).unwrap(), None, b"").code(), code, "{status}");
         }
         let lost = br#"{"reason":"CommandFailed","message":"the runtime is gone","details":{"stdout":"half\u001b[2J","stderr":""}}"#;

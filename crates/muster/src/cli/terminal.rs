@@ -56,7 +56,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The exit code is the program's.
 pub async fn run(flags: Terminal) -> Result<u8, Problem> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(Problem::new(Kind::Configuration, "there is no terminal here", "this is not run by a person")
+        return Err(Problem::new(Kind::Usage, "there is no terminal here", "this is not run by a person")
             .next(format!("run one command instead: muster exec {} -- COMMAND", flags.pod)));
     }
     let gateway = flags.server.gateway()?;

@@ -62,7 +62,7 @@ const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 
 pub fn run(command: New) -> Result<(), Problem> {
     let New::Reconciler(flags) = command;
-    let refused = |why: String| Problem::new(Kind::Configuration, "no reconciler was made", why);
+    let refused = |why: String| Problem::new(Kind::Usage, "no reconciler was made", why);
     let names = Names::new(&flags).map_err(refused)?;
     let here = match &flags.dir {
         Some(dir) => dir.clone(),

@@ -50,7 +50,7 @@ impl Door {
     pub fn read(dir: &Path) -> Result<Option<Door>, Problem> {
         let path = Door::path(dir);
         let unusable = |why: String| {
-            Problem::new(Kind::Configuration, format!("{} cannot be used", path.display()), why)
+            Problem::new(Kind::Usage, format!("{} cannot be used", path.display()), why)
                 .next("start muster up again, or name a server with --server")
         };
         match fs::read(&path) {

@@ -94,7 +94,7 @@ impl Meta {
 
     async fn elsewhere(file: &Path, dir: &DataDir, token: &str) -> Result<Meta, Problem> {
         let unusable = |why: String| {
-            Problem::new(Kind::Configuration, format!("{} cannot be used", file.display()), why)
+            Problem::new(Kind::Usage, format!("{} cannot be used", file.display()), why)
                 .next("name a kubeconfig whose current context is the cluster to keep everything in")
         };
         let source = ApiSource::Kubeconfig { file: file.to_owned(), context: None };
@@ -106,7 +106,7 @@ impl Meta {
         let shown = Shown { url, plain: None, kubeconfig: Some(file.to_owned()) };
         let destination = Destination::File(dir.audit_log());
         let kept = AuditLog::open(&apiserver::audit::Options { destination, ..apiserver::audit::Options::default() })
-            .map_err(|e| Problem::new(Kind::Configuration, "the audit log cannot be written", e))?;
+            .map_err(|e| Problem::new(Kind::Usage, "the audit log cannot be written", e))?;
         let trail = Arc::new(Lines(kept.audit()));
         let (hub, fleet) = (client.clone(), client);
         Ok(Meta { server: None, shown, hub, fleet, upstream, audit: Some(dir.audit_log()), trail, kept: Some(kept) })
@@ -172,7 +172,7 @@ fn apiserver_flags(flags: &Up, dir: &DataDir) -> Result<Apiserver, Problem> {
         .map_err(|error| {
             let why = error.to_string();
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            Problem::new(Kind::Configuration, "the flags for the API server are wrong", why)
+            Problem::new(Kind::Usage, "the flags for the API server are wrong", why)
                 .next("behind -- stand flags of muster apiserver; muster apiserver --help lists them")
         })
 }

@@ -338,7 +338,7 @@ fn options(flags: &Up, dir: &DataDir) -> Result<(Options, Option<String>), Probl
     for name in flags.host.iter().cloned().chain(public) {
         if !names.add(&name) {
             let why = format!("{name:?} is neither an address nor a DNS name");
-            return Err(Problem::new(Kind::Configuration, "--host or --public-url cannot be used", why));
+            return Err(Problem::new(Kind::Usage, "--host or --public-url cannot be used", why));
         }
     }
     authority.server("console", &names)?;
@@ -362,7 +362,7 @@ fn reached(face: &Listening, name: Option<&str>) -> String {
 /// What a password file holds, without the end of its line.
 fn password(file: &Path) -> Result<fleet::Secret, Problem> {
     let text = fs::read_to_string(file).map_err(|e| {
-        Problem::new(Kind::Configuration, format!("no password in {}", file.display()), e)
+        Problem::new(Kind::Usage, format!("no password in {}", file.display()), e)
             .next("mend --admin-password-file or MUSTER_ADMIN_PASSWORD_FILE, or leave it out and use the setup link")
     })?;
     Ok(fleet::Secret::new(text.trim_end_matches(['\r', '\n'])))
@@ -373,7 +373,7 @@ fn problem(error: ServeError) -> Problem {
         ServeError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             Problem::new(Kind::InUse, "cannot listen", error).next("stop that program, or choose another with --bind")
         }
-        _ => Problem::new(Kind::Configuration, "the console cannot be served", error)
+        _ => Problem::new(Kind::Usage, "the console cannot be served", error)
             .next("look at --bind and the flags for its certificate"),
     }
 }

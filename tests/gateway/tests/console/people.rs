@@ -1,9 +1,10 @@
 //! Users, logins, sessions, the setup link.
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use gateway::{Options, ServeError};
+use gateway::{Deed, Options, ServeError, Trail};
 use muster_tests::peer::TOKEN;
 use muster_tests::runner::Case;
 use muster_tests::{PATIENCE, Peer, cases, eventually};
@@ -16,7 +17,7 @@ pub fn all() -> Vec<Case> {
     cases![people: the_setup_link_makes_the_first_administrator_once, the_demo_has_its_admin_on_loopback_only,
         an_operators_password_makes_the_first_user, a_session_is_its_users_and_ends, another_password_ends_the_other_sessions,
         a_changed_or_deleted_user_is_logged_out, what_users_may_do_is_what_the_api_grants, tokens_need_no_session,
-        a_user_is_made_with_a_secret]
+        a_user_is_made_with_a_secret, who_gets_in_is_written_down_and_what_was_typed_is_not]
 }
 
 const PASSWORD: &str = "correct horse battery";
@@ -192,4 +193,84 @@ async fn a_user_is_made_with_a_secret(peer: &Peer) {
         sleep(Duration::from_millis(500)).await;
     }
     panic!("bob cannot log in");
+}
+
+/// The lines of an audit log, in memory.
+#[derive(Default)]
+struct Lines(Mutex<Vec<Deed>>);
+
+impl Trail for Lines {
+    fn note(&self, deed: &Deed) {
+        self.0.lock().unwrap().push(deed.clone());
+    }
+}
+
+impl Lines {
+    /// Those since the last look: verb, user, object, code and reason.
+    fn fresh(&self) -> Vec<String> {
+        let noted = std::mem::take(&mut *self.0.lock().unwrap());
+        let lines = noted.into_iter().map(|deed| {
+            assert!(deed.source.is_some_and(|from| from.is_loopback()) && !deed.request_id.is_empty(), "{deed:?}");
+            assert!(deed.path.starts_with("/wapi/v1/") && deed.cluster.is_empty(), "{deed:?}");
+            format!("{} {} {}/{} {} {}", deed.verb, deed.user, deed.resource, deed.name, deed.code, deed.reason)
+        });
+        lines.collect()
+    }
+}
+
+async fn who_gets_in_is_written_down_and_what_was_typed_is_not(peer: &Peer) {
+    // B-17
+    let lines = Arc::new(Lines::default());
+    let kept = lines.clone();
+    let face = Face::console(peer, |face| face.trail(kept)).await;
+    let link = face.link.clone().unwrap();
+    let setup = async |token: &str, user: &str, password: &str| {
+        let body = json!({"token": token, "user": user, "password": password});
+        Browser::new(&face).post("/wapi/v1/setup", body).await
+    };
+    let token = link.split_once("#t=").unwrap().1;
+    refused(&setup("canary-token", "ann", PASSWORD).await, 403);
+    assert_eq!(lines.fresh(), ["setup (unknown) users/ 403 WrongSetupLink"]);
+    refused(&setup(token, "ann", "canary").await, 422);
+    assert_eq!(lines.fresh(), ["setup (unknown) users/ 422 Invalid"]);
+    setup(token, "ann", PASSWORD).await.ok(200);
+    assert_eq!(lines.fresh(), ["setup ann users/ann 200 "]);
+
+    let mut browser = Browser::new(&face);
+    refused(&browser.try_login("ann", "canary-wrong-password").await, 401);
+    assert_eq!(lines.fresh(), ["login ann sessions/ 401 WrongPassword"]);
+    // A password where the name belongs is nobody's name.
+    refused(&browser.try_login("canary-password-as-name", PASSWORD).await, 401);
+    assert_eq!(lines.fresh(), ["login (unknown) sessions/ 401 UnknownUser"]);
+    browser.take(&browser.try_login("ann", PASSWORD).await);
+    assert_eq!(lines.fresh(), ["login ann sessions/ 200 "]);
+
+    let change =
+        async |old: &str, new: &str| browser.post("/wapi/v1/password", json!({"old": old, "new": new})).await.status;
+    assert_eq!(change("canary-old-password", "canary-new-password").await, 403);
+    assert_eq!(change(PASSWORD, "canary").await, 422);
+    assert_eq!(change(PASSWORD, "another horse battery").await, 204);
+    let said = ["403 WrongPassword", "422 Invalid", "204 "].map(|end| format!("password ann users/ann {end}"));
+    assert_eq!(lines.fresh(), said);
+
+    // Reads, tickets and what is not understood are no logins.
+    browser.get("/wapi/v1/sessions").await.ok(200);
+    browser.ticket().await;
+    refused(&browser.post("/wapi/v1/login", json!({"user": "ann"})).await, 400);
+    assert_eq!(lines.fresh(), [""; 0]);
+    let other = Browser::login(&face, "ann", "another horse battery").await;
+    let own = other.get("/wapi/v1/sessions").await.ok(200);
+    let other_id = own["items"].as_array().unwrap().iter().find(|one| one["current"] == true).unwrap()["id"].clone();
+    let other_id = other_id.as_str().unwrap();
+    lines.fresh();
+    browser.call("DELETE", &format!("/wapi/v1/sessions/{other_id}")).send().await;
+    assert_eq!(browser.post("/wapi/v1/logout", json!({})).await.status, 204);
+    assert_eq!(lines.fresh(), [format!("logout ann sessions/{other_id} 204 "), "logout ann sessions/ 204 ".to_owned()]);
+
+    // Guesses have a line each; those that are turned away unread have none, so nobody can fill the log.
+    let tries = (0..20).map(|_| browser.try_login("ann", "canary-guess"));
+    let answers = futures_util::future::join_all(tries).await;
+    let judged = answers.iter().filter(|answer| answer.status == 401).count();
+    let noted = lines.fresh();
+    assert!(noted.len() == judged && judged < 20, "{judged} {noted:?}");
 }
