@@ -138,9 +138,20 @@ mod tests {
         for level in ["warn,muster=info", "trace", filter(10)] {
             assert_eq!(seen(level), (false, false, true), "{level}");
         }
-        // A cluster that is away is logged once, by name, by who looks after it.
+    }
+
+    #[test]
+    fn that_a_cluster_is_away_is_said_by_who_knows_its_name_alone() {
         for verbosity in 0..=5 {
-            assert_eq!(seen(filter(verbosity)), (false, false, false), "{verbosity}");
+            let (reader, writer) = io::pipe().unwrap();
+            let lines = fmt::layer().with_writer(Arc::new(writer));
+            let chosen = EnvFilter::new(filter(verbosity)).and(without_secrets());
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.with_filter(chosen)), || {
+                tracing::error!(target: "kube_client::client::builder", "failed with error");
+                tracing::info!(target: "muster_fleet::member", "a member changed its state");
+            });
+            let written = io::read_to_string(reader).unwrap();
+            assert!(written.contains("changed its state") && !written.contains("failed"), "{verbosity}: {written}");
         }
     }
 
