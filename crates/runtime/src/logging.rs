@@ -97,6 +97,10 @@ impl LogLevel for Log {
     }
 }
 
+/// Held by tests that look at what is logged or traced: whether a line is wanted is remembered for the whole process, and so for all their subscribers.
+#[cfg(test)]
+pub(crate) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +124,7 @@ mod tests {
     #[test]
     fn an_answer_that_the_client_prints_reaches_neither_log_nor_traces() {
         // B-17
+        let _alone = ALONE.blocking_lock();
         let seen = |level: &str| {
             let filter = EnvFilter::new(level).and(without_secrets());
             let subscriber =
@@ -142,6 +147,7 @@ mod tests {
 
     #[test]
     fn that_a_cluster_is_away_is_said_by_who_knows_its_name_alone() {
+        let _alone = ALONE.blocking_lock();
         for verbosity in 0..=5 {
             let (reader, writer) = io::pipe().unwrap();
             let lines = fmt::layer().with_writer(Arc::new(writer));
@@ -158,6 +164,7 @@ mod tests {
     #[test]
     fn the_level_changes_while_the_program_runs() {
         // SYM-11
+        let _alone = ALONE.blocking_lock();
         let (filter, handle) = reload::Layer::new(EnvFilter::new(filter(0)));
         let log = Log { filter: handle, level: Mutex::new("0".to_owned()) };
         let subscriber = tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(filter));

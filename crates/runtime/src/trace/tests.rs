@@ -67,6 +67,7 @@ fn find<'a>(spans: &'a [otlp::Span], name: &str) -> &'a otlp::Span {
 #[tokio::test]
 async fn a_request_is_continued_and_the_reconcile_is_linked_to_it() {
     // SYM-11
+    let _alone = crate::logging::ALONE.lock().await;
     let (addr, mut received) = collector(StatusCode::OK).await;
     let mut options = options(format!("http://{addr}"));
     options.headers = vec![("x-key".to_owned(), "open".to_owned())];
@@ -122,6 +123,7 @@ async fn a_request_is_continued_and_the_reconcile_is_linked_to_it() {
 #[tokio::test]
 async fn a_reconcile_is_linked_to_the_request_that_wrote_what_it_saw() {
     // SYM-11
+    let _alone = crate::logging::ALONE.lock().await;
     let (addr, mut received) = collector(StatusCode::OK).await;
     let (layer, exporter) = Exporter::new(&options(format!("http://{addr}"))).unwrap();
     let stop = CancellationToken::new();
@@ -162,6 +164,7 @@ async fn a_reconcile_is_linked_to_the_request_that_wrote_what_it_saw() {
 
 #[tokio::test]
 async fn what_the_caller_does_not_keep_and_what_no_share_covers_is_not_sent_but_carried_on() {
+    let _alone = crate::logging::ALONE.lock().await;
     let (addr, mut received) = collector(StatusCode::OK).await;
     let mut options = options(format!("http://{addr}"));
     options.ratio = 0.0;
@@ -184,6 +187,7 @@ async fn what_the_caller_does_not_keep_and_what_no_share_covers_is_not_sent_but_
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_refuses_holds_up_nothing() {
+    let _alone = crate::logging::ALONE.lock().await;
     let (refusing, _received) = collector(StatusCode::SERVICE_UNAVAILABLE).await;
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for addr in [refusing, nobody] {
