@@ -19,6 +19,11 @@ pub fn by_kubeconfig(stage: &mut Stage) {
     stage.up.ok(&format!("cluster kubeconfig one --create-account read -f {}", given.display()));
     let nodes = stage.kubectl("one", &format!("--kubeconfig {} get nodes -o name", given.display()));
     assert_eq!(nodes.lines().count(), 3, "{nodes}");
+    // It stays until somebody deletes it.
+    stage.kubectl(
+        "one",
+        "delete clusterrolebinding/muster-kubeconfig clusterrole/muster-kubeconfig namespace/muster-system",
+    );
 }
 
 /// Makes the account that muster describes.
