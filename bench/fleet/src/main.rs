@@ -4,6 +4,8 @@
 //!   muster-bench-fleet [--quick] [--members N] [--pods N] [--connections N] [--dir FOLDER] [--only-silence]
 #![allow(clippy::print_stdout)]
 
+use k8s_openapi as _;
+
 mod hands;
 mod load;
 mod measures;
