@@ -27,7 +27,7 @@ pub const OWNER: &str = "muster.dev/owner";
 /// What was applied last, as a digest: so that a field no longer wished for is noticed.
 const APPLIED: &str = "muster.dev/applied";
 /// Our name among the managers of fields.
-const MANAGER: &str = "muster";
+pub(crate) const MANAGER: &str = "muster";
 
 /// Who wants objects on members: an object of the meta cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,12 +9,10 @@ use serde_json::{Value, json};
 use super::{Connection, Member};
 use crate::{
     Access, Secret,
+    applied::MANAGER,
     credentials::{ACCOUNT, ACCOUNT_NAMESPACE, LENDING, lending_account},
     words::words,
 };
-
-/// Whose objects they are that we make for lending.
-const MANAGER: &str = "muster";
 
 /// A kubeconfig that ends by itself.
 #[derive(Debug)]
