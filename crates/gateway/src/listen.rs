@@ -7,7 +7,6 @@ mod tls;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -24,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::Connection;
 use crate::options::{Limits, Options};
 use crate::site::Site;
-use sent::{Counted, SentBody};
+use sent::{Counted, SentBody, Traffic};
 use slow::Impatient;
 use tls::Identity;
 
@@ -161,8 +160,8 @@ impl Shared {
     }
 
     async fn requests(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, connection: Connection) {
-        let under_way = Arc::new(AtomicUsize::new(0));
-        let (site, busy, about, stop) = (self.site.clone(), under_way.clone(), connection.clone(), self.stop.clone());
+        let traffic = Arc::new(Traffic::default());
+        let (site, busy, about, stop) = (self.site.clone(), traffic.clone(), connection.clone(), self.stop.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (site, connection, stop) = (site.clone(), about.clone(), stop.clone());
             let counted = Counted::new(&busy);
@@ -187,7 +186,7 @@ impl Shared {
         let serving =
             builder.serve_connection_with_upgrades(TokioIo::new(Impatient::new(stream, limits.stall_timeout)), service);
         let mut serving = std::pin::pin!(serving);
-        let mut used = Instant::now();
+        let (mut used, mut seen) = (Instant::now(), 0);
         let mut ending = false;
         loop {
             tokio::select! {
@@ -202,8 +201,10 @@ impl Shared {
                     serving.as_mut().graceful_shutdown();
                 }
                 () = sleep(limits.idle_timeout / 4) => {
-                    if under_way.load(Relaxed) > 0 {
-                        used = Instant::now();
+                    let (begun, under_way) = traffic.look();
+                    // Short ones come and go between two looks.
+                    if under_way || begun != seen {
+                        (used, seen) = (Instant::now(), begun);
                     } else if used.elapsed() > limits.idle_timeout {
                         if ending {
                             return;

@@ -61,19 +61,35 @@ impl http_body::Body for SentBody {
     }
 }
 
+/// The requests of one connection.
+#[derive(Default)]
+pub(super) struct Traffic {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Traffic {
+    /// How many there were, and whether one is under way.
+    pub(super) fn look(&self) -> (usize, bool) {
+        let ended = self.ended.load(Relaxed);
+        let begun = self.begun.load(Relaxed);
+        (begun, begun != ended)
+    }
+}
+
 /// One request under way.
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct Counted(Arc<Traffic>);
 
 impl Counted {
-    pub(super) fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Relaxed);
-        Self(count.clone())
+    pub(super) fn new(traffic: &Arc<Traffic>) -> Self {
+        traffic.begun.fetch_add(1, Relaxed);
+        Self(traffic.clone())
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.ended.fetch_add(1, Relaxed);
     }
 }
 
@@ -87,21 +103,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_without_an_end_is_broken_off_when_the_server_stops() {
-        let (count, stop) = (Arc::default(), CancellationToken::new());
+        let (traffic, stop) = (Arc::default(), CancellationToken::new());
         let pieces = stream::iter([Ok(Frame::data(Bytes::from_static(b"a")))]).chain(stream::pending());
-        let mut body = SentBody::new(StreamBody::new(pieces).boxed_unsync(), Counted::new(&count), stop.clone());
+        let mut body = SentBody::new(StreamBody::new(pieces).boxed_unsync(), Counted::new(&traffic), stop.clone());
         assert!(body.frame().await.unwrap().is_ok());
-        assert_eq!(count.load(Relaxed), 1, "it counts while it is sent");
+        assert_eq!(traffic.look(), (1, true), "it counts while it is sent");
         stop.cancel();
         assert!(body.frame().await.unwrap().is_err());
         drop(body);
-        assert_eq!(count.load(Relaxed), 0);
+        assert_eq!(traffic.look(), (1, false));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_whole_body_is_sent_whatever_happens() {
-        let (count, stop) = (Arc::default(), CancellationToken::new());
-        let body = SentBody::new(whole("all of it"), Counted::new(&count), stop.clone());
+        let (traffic, stop) = (Arc::default(), CancellationToken::new());
+        let body = SentBody::new(whole("all of it"), Counted::new(&traffic), stop.clone());
         stop.cancel();
         sleep(GRACE * 2).await;
         assert_eq!(body.collect().await.unwrap().to_bytes(), "all of it");
