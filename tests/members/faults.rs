@@ -1,5 +1,6 @@
 //! Members that are silent, slow, lost or hostile: the others are answered for at once, and nothing they send does harm.
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fleet::Connection;
@@ -15,7 +16,7 @@ use simulator::Network;
 use crate::stage::{Stage, field, only_silent, silent};
 
 pub fn all() -> Vec<Case> {
-    cases![muster faults: members_that_do_not_answer_are_named, a_lost_member_is_shown_as_it_was, a_hostile_member_does_no_harm, pages_hear_of_changes]
+    cases![muster faults: members_that_do_not_answer_are_named, one_asked_alone_is_waited_for, a_lost_member_is_shown_as_it_was, a_hostile_member_does_no_harm, pages_hear_of_changes]
 }
 
 // F-8, F-9, SYM-13
@@ -42,6 +43,26 @@ async fn members_that_do_not_answer_are_named(peer: &Peer) {
     assert!(done["restarted"].as_array().unwrap().len() == 1 && done["unanswered"][0]["cluster"] == "desert", "{done}");
     refused(&stage.face.get("/api/cluster/desert/exec?namespace=shop&pod=p&command=id").await, 503);
     refused(&stage.face.get("/api/cluster/desert/namespace/shop/pods/p/logs").await, 503);
+    stage.end().await;
+}
+
+// F-9
+async fn one_asked_alone_is_waited_for(peer: &Peer) {
+    let stage = Stage::begin(peer, &["beijing", "shanghai"]).await;
+    stage.app("shanghai", "shop", "web", json!({"app": "web"}), 1).await;
+    stage.members["shanghai"].set_network(Network::Slow(Duration::from_secs(1)));
+    let all = stage.face.get("/api/cluster/all/endpoints/web").await.ok(200);
+    assert!(
+        silent(&all).iter().any(|(cluster, why)| cluster == "shanghai" && why.contains("still being read")),
+        "{all}"
+    );
+    // Each is read for the first time. On a stalled machine one may come too late, but hardly all.
+    let mut whole = 0;
+    for path in ["appPod/web", "deployments/stat", "resources/core/v1/services", "resources/core/v1/configmaps"] {
+        let page = stage.face.get(&format!("/api/cluster/shanghai/{path}")).await.ok(200);
+        whole += usize::from(silent(&page).is_empty() && page["count"].as_u64() > Some(0));
+    }
+    assert!(whole > 0, "none was waited for");
     stage.end().await;
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use serde_json::Value;
 
 use super::Members;
-use super::gather::{Gathered, PATIENCE, Unanswered};
+use super::gather::{Gathered, Unanswered};
 use super::listing::{Listing, Parameters, Parts, array, scope};
 use super::reach::{Reach, Scope, What};
 use super::route::Places;
@@ -32,7 +32,7 @@ impl Members {
         scope: &Scope,
     ) -> Result<Gathered, Problem> {
         let reach: Reach<List> = self.reaching.reach(caller, What::within(view.kind(), namespace), scope).await?;
-        Ok(self.tables.gather(&reach, view, PATIENCE).await)
+        Ok(self.tables.gather(&reach, view, scope.patience()).await)
     }
 
     /// A list of a view: all rows, or those found by a word.

@@ -36,9 +36,15 @@ impl Members {
     /// The members the caller may list, with the figures the caller may see.
     pub(super) async fn counted(&self, caller: &Caller, scope: &Scope) -> Result<Vec<Counted>, Problem> {
         let clusters: Reach<List> = self.reaching.reach(caller, What::all(&KNOWN.clusters), scope).await?;
-        // Whoever may see clusters but not pods gets clusters without their figures.
-        let (pods, nodes) =
-            tokio::join!(self.look(caller, &View::Pods, None, scope), self.look(caller, &View::Nodes, None, scope));
+        // Whoever may see clusters but not pods gets clusters without their figures, which are not waited for as lists are.
+        let figures = match scope {
+            Scope::One(name) => Scope::Some([name.clone()].into()),
+            several => several.clone(),
+        };
+        let (pods, nodes) = tokio::join!(
+            self.look(caller, &View::Pods, None, &figures),
+            self.look(caller, &View::Nodes, None, &figures)
+        );
         let (pods, nodes) = (or_nothing(pods)?, or_nothing(nodes)?);
         let sums = |gathered: &Gathered| -> BTreeMap<Arc<str>, Sum> {
             gathered.tables.iter().map(|(name, table): &(_, Arc<Table>)| (name.clone(), table.sum)).collect()

@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::reach::{Reach, Reached};
-use super::table::{Kept, Table, Tables, within};
+use super::table::{Kept, Table, Tables};
 use super::views::View;
 use crate::access::List;
-use crate::apiext::row::Row;
+use crate::apiext::row::{Row, within};
 
-/// How long a list waits for members whose objects are not in memory yet.
-pub(super) const PATIENCE: Duration = Duration::from_millis(800);
 /// A watch that is opened anew takes a moment; that is not yet old news.
 pub(super) const STALE_AFTER: Duration = Duration::from_secs(2);
 /// Objects read on the way of a request; more are read on a thread that may be held up.

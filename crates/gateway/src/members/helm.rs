@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::Members;
-use super::gather::{PATIENCE, Unanswered};
+use super::gather::Unanswered;
 use super::listing::{Parameters, Parts, scope, with_items};
 use super::reach::{Reach, Reached, What};
 use super::route::Places;
@@ -123,7 +123,7 @@ impl Members {
         let scope = scope(places.get("name"), parameters.get("cluster"))?;
         let what = What::within(&KNOWN.releases, parameters.get("namespace"));
         let list: Reach<List> = self.reaching.reach(caller, what, &scope).await?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + scope.patience();
         let app = places.get("app");
         let parts = &parts;
         let asked = list.each().map(|reached| async move {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Members;
-use super::gather::{PATIENCE, Unanswered};
+use super::gather::Unanswered;
 use super::listing::{Parameters, scope};
 use super::reach::{Reach, Scope, What};
 use super::route::Places;
@@ -21,8 +21,7 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::visit::{Answered, json as json_answer};
 
-/// How long one member is waited for when only it was asked, and how long the no of one among others is believed.
-const ALONE: Duration = Duration::from_secs(4);
+/// How long the no of one among others is believed.
 const NO_FOR: Duration = Duration::from_secs(10);
 
 /// The catalog of each member, for as long as it is one.
@@ -86,16 +85,16 @@ impl Members {
         &self,
         member: &str,
         asked: &Kind,
-        alone: bool,
+        scope: &Scope,
     ) -> Result<Option<Arc<Kind>>, Unanswered> {
         let unanswered = |reason, message| Unanswered { cluster: member.into(), reason, message };
         let Some(member) = self.reaching.fleet.member(member) else {
             return Err(unanswered("Left", "it left the fleet".to_owned()));
         };
         let catalog = self.catalogs.of(&member);
-        let (patience, no_for) = if alone { (ALONE, Duration::ZERO) } else { (PATIENCE, NO_FOR) };
+        let no_for = if matches!(scope, Scope::One(_)) { Duration::ZERO } else { NO_FOR };
         let found = catalog.find_or_no(&asked.group, &asked.version, &asked.plural, no_for);
-        match timeout(patience, found).await {
+        match timeout(scope.patience(), found).await {
             Ok(Ok(kind)) => Ok(kind),
             Ok(Err(problem)) => Err(away(&member).unwrap_or_else(|| unanswered("Failed", problem.message))),
             Err(_) => Err(away(&member).unwrap_or_else(|| {
@@ -127,8 +126,9 @@ impl Members {
         let reach: Reach<List> = self.reaching.reach(caller, What::all(&KNOWN.clusters), &scope).await?;
         let members: Vec<Arc<Member>> =
             reach.each().map(|reached| reached.itself().cloned()).collect::<Result<_, _>>()?;
+        let patience = scope.patience();
         let asked = members.iter().map(|member| async move {
-            match timeout(PATIENCE, self.catalogs.of(member).every()).await {
+            match timeout(patience, self.catalogs.of(member).every()).await {
                 Ok(Ok(kinds)) => Ok(kinds),
                 Ok(Err(problem)) => Err(problem),
                 Err(_) => Err(Problem::new(504, "ClusterSlow", "it did not say in time which kinds it has")),

@@ -11,7 +11,6 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::Members;
-use super::gather::PATIENCE;
 use super::kinds::{named, no_kind};
 use super::listing::{Listing, Parameters, with_items};
 use super::reach::{Ask, Reach, Scope, What};
@@ -97,8 +96,9 @@ impl Members {
             self.apiext.catalog.find(&asked.group, &asked.version, &asked.plural).await?
         } else {
             let what = What::within(&asked, namespace);
-            let _: Reach<Get> = self.reaching.reach(caller, what, &Scope::One(cluster.to_owned())).await?;
-            self.kind_on(cluster, &asked, true).await.map_err(|why| {
+            let scope = Scope::One(cluster.to_owned());
+            let _: Reach<Get> = self.reaching.reach(caller, what, &scope).await?;
+            self.kind_on(cluster, &asked, &scope).await.map_err(|why| {
                 let code = if why.reason == "Slow" { 504 } else { 503 };
                 Problem::new(code, &format!("Cluster{}", why.reason), format!("the cluster {cluster}: {}", why.message))
                     .with("cluster", cluster)
@@ -128,8 +128,7 @@ impl Members {
         let what = What::within(&asked, listing.namespace.as_deref());
         let reach: Reach<List> = self.reaching.reach(caller, what, &listing.scope).await?;
         let names: Vec<Arc<str>> = reach.each().map(|reached| reached.name().clone()).collect();
-        let alone = matches!(listing.scope, Scope::One(_));
-        let kinds = join_all(names.iter().map(|name| self.kind_on(name, &asked, alone))).await;
+        let kinds = join_all(names.iter().map(|name| self.kind_on(name, &asked, &listing.scope))).await;
         let (mut having, mut unanswered, mut kind) = (Vec::new(), Vec::new(), None);
         for (name, found) in names.iter().zip(kinds) {
             match found {
@@ -154,7 +153,7 @@ impl Members {
         having.extend(unanswered.iter().map(|why| why.cluster.to_string()));
         let what = What::within(&asked, listing.namespace.as_deref());
         let reach: Reach<List> = self.reaching.reach(caller, what, &Scope::Some(having.into_iter().collect())).await?;
-        let mut gathered = self.tables.gather(&reach, &View::Flat(kind), PATIENCE).await;
+        let mut gathered = self.tables.gather(&reach, &View::Flat(kind), listing.scope.patience()).await;
         for one in &mut gathered.unanswered {
             if let Some(why) = unanswered.iter().find(|why| why.cluster == one.cluster) {
                 *one = why.clone();

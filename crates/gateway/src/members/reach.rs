@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fleet::{Cache, CallError, Fleet, Member, Status, Subject};
 use futures_util::{StreamExt, stream};
@@ -20,6 +21,8 @@ use crate::apiext::catalog::Kind;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
+/// How long an answer over several members waits for those that have not said everything yet.
+pub(super) const PATIENCE: Duration = Duration::from_millis(800);
 /// Reviews asked at once for one request, when the caller may not ask for all members together.
 const AT_ONCE: usize = 16;
 /// Of a refusal no more is read.
@@ -32,6 +35,16 @@ pub(super) enum Scope {
     /// Those of these names that there are.
     Some(BTreeSet<String>),
     One(String),
+}
+
+impl Scope {
+    /// How long an answer waits for members. While one alone is waited for there is nothing else to show.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Scope::One(_) => Duration::from_secs(4),
+            Scope::All | Scope::Some(_) => PATIENCE,
+        }
+    }
 }
 
 /// What is to be done to.

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Members;
-use super::gather::PATIENCE;
 use super::listing::{Parameters, Parts, scope};
-use super::reach::{Ask, Reach, Reached, What};
+use super::reach::{Ask, PATIENCE, Reach, Reached, What};
 use super::route::Places;
 use super::views::{APP, KNOWN};
 use crate::access::{Delete, List, Patch, Verb};

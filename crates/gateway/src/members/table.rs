@@ -158,19 +158,13 @@ impl Tables {
     }
 }
 
-/// Those of one namespace, or all.
-pub(super) fn within<'a>(rows: &'a [Arc<Row>], namespace: Option<&str>) -> &'a [Arc<Row>] {
-    let Some(namespace) = namespace else { return rows };
-    let begin = rows.partition_point(|row| *row.namespace < *namespace);
-    let end = rows.partition_point(|row| *row.namespace <= *namespace);
-    &rows[begin..end]
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
+
+    use crate::apiext::row::within;
 
     fn pod(namespace: &str, name: &str, app: &str) -> (Key, Bytes) {
         let object = json!({"metadata": {"name": name, "namespace": namespace, "labels": {"app": app}}});
