@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::actions::{self, Plan};
-use super::cache::{Write, within};
+use super::cache::Write;
 use super::catalog::Kind;
 use super::input::{Change, Deletion, Doing, Fields, Narrow, Nothing, Whole};
 use super::object::{Place, to_create, to_patch, to_replace};
 use super::page::{Page, answer, render};
 use super::query::{From, ListQuery};
 use super::routes::Answer;
-use super::row::{Row, Show};
+use super::row::{Row, Show, within};
 use crate::access::{Authorized, Create, Delete, Discover, Get, List, Patch, Reveal, Update, Verb};
 use crate::problem::Problem;
 use crate::upstream::{Call, Reply};

@@ -420,6 +420,14 @@ const DECIDING: &[(&str, Option<&str>)] = &[
     ("Progressing", None),
 ];
 
+/// Of rows in the order of namespaces: those of one, or all.
+pub(crate) fn within<'a>(rows: &'a [Arc<Row>], namespace: Option<&str>) -> &'a [Arc<Row>] {
+    let Some(namespace) = namespace else { return rows };
+    let begin = rows.partition_point(|row| *row.namespace < *namespace);
+    let end = rows.partition_point(|row| *row.namespace <= *namespace);
+    &rows[begin..end]
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
