@@ -184,7 +184,7 @@ fn commands_end_with_the_code_of_what_happened() {
 }
 
 #[test]
-fn a_taken_address_and_a_demo_in_the_open_are_refused() {
+fn a_taken_address_a_demo_in_the_open_and_a_weak_password_are_refused() {
     let up = Up::start(&[]);
     let refused = |flags: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
@@ -199,6 +199,11 @@ fn a_taken_address_and_a_demo_in_the_open_are_refused() {
     assert!(code == 7 && err.contains("--bind"), "{code} {err}");
     let (code, err) = refused(&["--demo", &format!("--bind=0.0.0.0:{}", free_port())]);
     assert!(code == 2 && err.contains("error: "), "{code} {err}");
+    let file = up.folder().join("weak");
+    fs::write(&file, "12345").unwrap();
+    let bind = format!("--bind=127.0.0.1:{}", free_port());
+    let (code, err) = refused(&[&bind, "--admin-password-file", file.to_str().unwrap()]);
+    assert!(code == 2 && err.contains("choose another password") && !err.contains("12345"), "{code} {err}");
 }
 
 #[test]

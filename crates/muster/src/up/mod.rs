@@ -373,6 +373,8 @@ fn problem(error: ServeError) -> Problem {
         ServeError::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             Problem::new(Kind::InUse, "cannot listen", error).next("stop that program, or choose another with --bind")
         }
+        ServeError::Users(_) => Problem::new(Kind::Usage, "the console cannot be served", error)
+            .next("choose another password for --admin-password-file, or leave it out and use the setup link"),
         _ => Problem::new(Kind::Usage, "the console cannot be served", error)
             .next("look at --bind and the flags for its certificate"),
     }
