@@ -38,6 +38,9 @@ pub struct Simulate {
     /// Write no events: a large fleet is cheaper
     #[arg(long)]
     pub no_events: bool,
+    /// How long events are kept after they were last written, 0 for ever
+    #[arg(long, default_value = "1h", value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_events")]
+    pub event_ttl: Duration,
     /// What their names begin with
     #[arg(long, default_value = "member", value_name = "NAME")]
     pub prefix: String,
@@ -153,7 +156,7 @@ async fn start(
         let name = format!("{}-{}", flags.prefix, i + 1);
         let mut settings = Settings::new(&name);
         settings.nodes = vec![NodePool { count: usize::from(flags.nodes), ..NodePool::default() }];
-        settings.events = !flags.no_events;
+        settings.events = (!flags.no_events).then_some(flags.event_ttl);
         let member = Member::start(settings).await.map_err(failed)?;
         members.push(member.clone());
         if !flags.latency.is_zero() {

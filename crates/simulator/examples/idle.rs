@@ -31,7 +31,7 @@ async fn main() {
     for i in 1..=count {
         let mut settings = Settings::new(format!("member-{i}"));
         settings.nodes = vec![NodePool { count: 3, ..NodePool::default() }];
-        settings.events = pods == 0;
+        settings.events = settings.events.filter(|_| pods == 0);
         settings.history = history;
         members.push(Member::start(settings).await.expect("a member starts"));
     }

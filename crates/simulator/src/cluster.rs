@@ -110,7 +110,7 @@ impl Cluster {
 
     /// Leaves an event; the same one again counts up, as it does in a real cluster. Events are help, not truth: failures are not told.
     pub async fn tell(&self, about: &Object, happening: Happening<'_>) {
-        if !self.settings.events {
+        if self.settings.events.is_none() {
             return;
         }
         let Happening { component, warning, reason, message, field } = happening;

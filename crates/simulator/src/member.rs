@@ -87,6 +87,7 @@ impl Member {
         let authenticator = Authenticator::new(options).map_err(|e| failed(e.to_string()))?;
         let mut options = apiserver::Options::new(authenticator, Authorizer::new());
         options.clock = Arc::clone(&settings.clock);
+        options.event_ttl = settings.events.unwrap_or(options.event_ttl);
         options.controllers = Controllers { service_accounts: true, root_ca: false };
         let api = Api::new(store, options);
         let cluster = Arc::new(Cluster::new(&api, Arc::clone(&settings)).map_err(|e| failed(e.message))?);

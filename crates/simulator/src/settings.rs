@@ -15,8 +15,8 @@ pub struct Settings {
     pub timing: Timing,
     /// What objects are stamped with. How long things take is measured with `tokio::time`, which tests pause.
     pub clock: Arc<dyn Clock>,
-    /// Events are written; without them a large fleet is cheaper.
-    pub events: bool,
+    /// How long events are kept; without it none are written, and a large fleet is cheaper.
+    pub events: Option<Duration>,
     /// How many of the newest writes can still be watched from.
     pub history: u64,
 }
@@ -28,7 +28,7 @@ impl Settings {
             nodes: vec![NodePool::default()],
             timing: Timing::default(),
             clock: Arc::new(SystemClock),
-            events: true,
+            events: Some(Duration::from_secs(3600)),
             history: 256,
         }
     }
