@@ -24,6 +24,14 @@ impl Run {
         Run { seconds: begun.elapsed().as_secs_f64(), bytes, took }
     }
 
+    /// Its requests too, made after or beside these.
+    pub fn add(&mut self, other: &Run) {
+        self.seconds += other.seconds;
+        self.bytes += other.bytes;
+        self.took.extend(&other.took);
+        self.took.sort_unstable();
+    }
+
     pub fn count(&self) -> usize {
         self.took.len()
     }
@@ -69,19 +77,28 @@ pub async fn full(door: &Door, requests: &[Vec<u8>], connections: usize, time: D
     Ok(Run::new(took, begun, bytes.get()))
 }
 
-/// So many requests a second, each at its time. One whose connection is still busy then counts from its time, not from when it was sent.
+/// Whom to ask, and what.
+pub struct Side<'a> {
+    pub door: &'a Door,
+    pub requests: &'a [Vec<u8>],
+}
+
+/// So many requests a second, each at its time and each to the next side. One whose connection is still busy then counts from its time, not
+/// from when it was sent. A run for each side.
 pub async fn steady(
-    door: &Door,
-    requests: &[Vec<u8>],
+    sides: &[Side<'_>],
     connections: usize,
     per_second: f64,
     time: Duration,
-) -> Result<Run, Failure> {
-    let mut wires = wires(door, connections).await?;
-    let (bytes, begun) = (&Cell::new(0usize), Instant::now());
+) -> Result<Vec<Run>, Failure> {
+    // A connection always asks the same side.
+    let connections = connections.next_multiple_of(sides.len());
+    let mut wires = try_join_all((0..connections).map(|i| Wire::connect(sides[i % sides.len()].door.address))).await?;
+    let begun = Instant::now();
     let all = (per_second * time.as_secs_f64()) as usize;
     let work = wires.iter_mut().enumerate().map(|(first, wire)| async move {
-        let mut took = Vec::new();
+        let requests = sides[first % sides.len()].requests;
+        let (mut took, mut bytes) = (Vec::new(), 0);
         for at in (first..all).step_by(connections) {
             let due = begun + Duration::from_secs_f64(at as f64 / per_second);
             // The clock of sleeps ticks in milliseconds: who slept counts from waking.
@@ -91,14 +108,18 @@ pub async fn steady(
             } else {
                 due
             };
-            let read = wire.good(&requests[at % requests.len()]).await?.len();
+            bytes += wire.good(&requests[at / sides.len() % requests.len()]).await?.len();
             took.push(micros(sent));
-            bytes.set(bytes.get() + read);
         }
-        Ok::<_, Failure>(took)
+        Ok::<_, Failure>(Run::new(took, begun, bytes))
     });
-    let took = try_join_all(work).await?.concat();
-    Ok(Run::new(took, begun, bytes.get()))
+    let of_wires = try_join_all(work).await?;
+    let of_side = |side: usize| {
+        let mut whole = Run::default();
+        of_wires.iter().skip(side).step_by(sides.len()).for_each(|run| whole.add(run));
+        Run { seconds: begun.elapsed().as_secs_f64(), ..whole }
+    };
+    Ok((0..sides.len()).map(of_side).collect())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod measures;
 mod meter;
 mod peers;
 mod report;
+mod silence;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use measures::Stage;
 use report::Report;
 use serde_json::json;
+use silence::Silence;
 
 // The generator shares the machine with what it measures, so it is made cheap.
 #[global_allocator]
@@ -33,7 +35,6 @@ const USAGE: &str =
 /// How much, and for how long.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// A tenth of them falls silent at the end.
     pub members: usize,
     /// In each.
     pub pods: usize,
@@ -109,14 +110,22 @@ fn run() -> Result<(), Failure> {
     // One thread: what is measured has the others.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
+    let small = Scale { members: scale.members.min(100), pods: scale.pods.min(100), ..scale.clone() };
     let kubectl = local.block_on(&runtime, async {
-        let stage = Stage::set(&scale, folder.path()).await?;
-        stage.run(&mut report).await
+        let kubectl = match scale.only_silence {
+            true => String::new(),
+            false => Stage::set(&scale, folder.path()).await?.run(&mut report).await?,
+        };
+        let folder = folder.path().join("silence");
+        std::fs::create_dir(&folder)?;
+        Silence::set(&small, &folder).await?.run(&mut report).await?;
+        Ok::<_, Failure>(kubectl)
     })?;
     let settings = json!({
         "machine": meter::machine(), "load before": load, "load after": meter::load(),
         "muster": String::from_utf8_lossy(&output.stdout).trim(), "kubectl": kubectl, "scale": format!("{scale:?}"),
-        "members": "muster simulate --no-events in two processes, HTTPS on loopback with client certificates",
+        "silence": format!("{} members of {} pods", small.members, small.pods),
+        "members": "muster simulate --no-events in processes of their own, HTTPS on loopback with client certificates",
         "generator": "HTTP/1.1 kept alive, one thread, the administrator's token, gateway.requestsPerSecond raised",
     });
     println!("\n{settings:#}\n\n{}", report.table());

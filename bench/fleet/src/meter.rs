@@ -12,35 +12,32 @@ pub fn resident(process: u32) -> f64 {
 }
 
 /// Milliseconds of all cores that a process has used.
-fn used(process: u32) -> u64 {
+pub fn used(process: u32) -> u64 {
     let stat = read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();
     let ticks = |n: usize| after.split_whitespace().nth(n).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
     (ticks(11) + ticks(12)) * 10
 }
 
-/// Milliseconds that all cores together were busy, and those that the host of this machine gave to others.
-fn busy() -> [u64; 2] {
+/// Milliseconds that all cores together were busy.
+fn busy() -> u64 {
     let stat = read_to_string("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> = first.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let millis = |fields: &[usize]| fields.iter().filter_map(|i| ticks.get(*i)).sum::<u64>() * 10;
-    // user, nice, system, (idle, iowait), irq, softirq; steal
-    [millis(&[0, 1, 2, 5, 6]), millis(&[7])]
+    // user, nice, system, (idle, iowait), irq, softirq
+    [0, 1, 2, 5, 6].iter().filter_map(|i: &usize| ticks.get(*i)).sum::<u64>() * 10
 }
 
 /// The processes of a run.
 #[derive(Clone)]
 pub struct Cast {
     pub up: u32,
-    pub simulated: Vec<u32>,
+    pub simulated: u32,
 }
 
 impl Cast {
-    fn used(&self) -> [u64; 5] {
-        let simulated = self.simulated.iter().map(|process| used(*process)).sum();
-        let [busy, stolen] = busy();
-        [used(self.up), simulated, used(std::process::id()), busy, stolen]
+    fn used(&self) -> [u64; 4] {
+        [used(self.up), used(self.simulated), used(std::process::id()), busy()]
     }
 
     pub fn meter(&self) -> Meter<'_> {
@@ -49,7 +46,7 @@ impl Cast {
 
     /// MiB of all of them, without the generator.
     pub fn resident(&self) -> f64 {
-        resident(self.up) + self.simulated.iter().map(|process| resident(*process)).sum::<f64>()
+        resident(self.up) + resident(self.simulated)
     }
 }
 
@@ -57,22 +54,17 @@ impl Cast {
 pub struct Meter<'a> {
     cast: &'a Cast,
     begun: Instant,
-    before: [u64; 5],
+    before: [u64; 4],
 }
 
 impl Meter<'_> {
-    fn cores(&self) -> [f64; 5] {
+    fn cores(&self) -> [f64; 4] {
         let (millis, now) = (self.begun.elapsed().as_millis().max(1) as f64, self.cast.used());
         std::array::from_fn(|i| now[i].saturating_sub(self.before[i]) as f64 / millis)
     }
 
-    /// Cores that other programs and other machines of the host had.
-    pub fn disturbance(&self) -> f64 {
-        self.shares().others + self.cores()[4]
-    }
-
     pub fn shares(&self) -> Shares {
-        let [up, simulated, generator, busy, _] = self.cores();
+        let [up, simulated, generator, busy] = self.cores();
         Shares { up, simulated, generator, others: (busy - up - simulated - generator).max(0.0) }
     }
 }

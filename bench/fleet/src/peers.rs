@@ -14,10 +14,16 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::Failure;
+use crate::hands::Pod;
 use crate::wire::{Door, Wire};
 
 /// For anything that must happen before something can be measured.
 pub const PATIENCE: Duration = Duration::from_secs(900);
+/// Every member has it, with so many pods.
+pub const APP: &str = "app-1";
+const PODS_OF_APP: usize = 10;
+/// Requests a second that one may send: more than any machine here can ask for.
+const PACE: u32 = 1_000_000;
 /// Members that are imported at once.
 const AT_ONCE: usize = 16;
 
@@ -114,8 +120,8 @@ pub struct Up {
 }
 
 impl Up {
-    pub async fn start(folder: &Path, requests_per_second: u32) -> Result<Up, Failure> {
-        let data = folder.join("data");
+    pub async fn start(folder: &Path, name: &str) -> Result<Up, Failure> {
+        let data = folder.join(format!("{name}-data"));
         let here = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let (address, metrics) = (here(free_port()), here(free_port()));
         let flags = [
@@ -125,9 +131,9 @@ impl Up {
             "--secure-port=0".to_owned(),
             format!("--metrics-bind-address={metrics}"),
             "--health-bind-address=0".to_owned(),
-            format!("--set=gateway.requestsPerSecond={requests_per_second}"),
+            format!("--set=gateway.requestsPerSecond={PACE}"),
         ];
-        let mut process = start("up", folder, &flags)?;
+        let mut process = start(name, folder, &flags)?;
         until_said(&mut process, ", ready in ").await?;
         let file: Value = serde_json::from_slice(&fs::read(data.join("client.json"))?)?;
         let token = file["token"].as_str().ok_or("client.json has no token")?.to_owned();
@@ -171,13 +177,49 @@ impl Up {
     }
 
     /// From the metrics, which make it read nothing.
-    async fn running(&self) -> Result<usize, Failure> {
+    pub async fn running(&self) -> Result<usize, Failure> {
         let door = Door { address: self.metrics, ..self.door.clone() };
         let mut wire = Wire::connect(door.address).await?;
         let text = String::from_utf8_lossy(wire.good(&door.get("/metrics")).await?).into_owned();
         let line = text.lines().find_map(|line| line.strip_prefix("muster_members{state=\"Running\"} "));
         let count: f64 = line.ok_or("/metrics does not count members")?.parse()?;
         Ok(count as usize)
+    }
+
+    /// Waits until the REST API shows the application on so many members, and nothing is missing.
+    pub async fn until_read(&self, members: usize) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            let page = self.door.ask(&format!("/api/cluster/all/appPod/{APP}?pageSize=1")).await?;
+            let missing = page["unanswered"].as_array().map_or(0, Vec::len);
+            if missing == 0 && page["count"] == members * PODS_OF_APP {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("{} pods of {APP} on {members} members, {missing} missing", page["count"]).into());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The pods of an application on all members.
+    pub async fn pods(&self, app: &str) -> Result<Vec<Pod>, Failure> {
+        let mut pods = Vec::new();
+        for page in 1.. {
+            let path = format!("/api/cluster/all/appPod/{app}?pageSize=1000&page={page}&sort=name");
+            let page = self.door.ask(&path).await?;
+            let rows = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            pods.extend(rows.iter().map(|row| Pod {
+                cluster: text(row, "cluster"),
+                namespace: text(row, "namespace"),
+                name: text(row, "name"),
+            }));
+            if rows.is_empty() || page["count"] == pods.len() {
+                break;
+            }
+        }
+        Ok(pods)
     }
 }
 
