@@ -1,7 +1,7 @@
 //! A member that is cut off, slow or dead harms nobody else, and comes back by itself.
 use std::time::{Duration, Instant};
 
-use fleet::{CallError, Care, Fleet, Limits, Rules, Selection, State, Subject};
+use fleet::{Cache, CallError, Care, Fleet, Limits, Rules, Selection, State, Subject};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
@@ -49,6 +49,18 @@ async fn others_do_not_wait<T>(fleet: &Fleet, namespace: &str, dark: impl Future
     dark.await
 }
 
+/// What is made on the member from now on is seen.
+async fn follows(cache: &Cache, peer: &Peer, namespace: &str) {
+    let made = json!({"metadata": {"name": "after"}});
+    let maps: Api<ConfigMap> = Api::namespaced(client(peer), namespace);
+    maps.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
+    let selection = Selection { namespace: Some(namespace.to_owned()), ..Selection::default() };
+    eventually("the cache goes on", || async {
+        cache.select(&selection).is_ok_and(|all| all.iter().any(|(key, _)| &*key.name == "after"))
+    })
+    .await;
+}
+
 async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     // F-8, B-14
     let namespace = peer.namespace().await;
@@ -83,14 +95,7 @@ async fn a_black_holed_member_is_taken_out_and_comes_back(peer: &Peer) {
     proxy.set(Mode::Pass);
     until(&hole, State::Running).await;
     works(&fleet, "hole", &namespace).await.unwrap();
-    let made = json!({"metadata": {"name": "after"}});
-    let maps: Api<ConfigMap> = Api::namespaced(client(peer), &namespace);
-    maps.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
-    let selection = Selection { namespace: Some(namespace.clone()), ..Selection::default() };
-    eventually("the cache goes on", || async {
-        cache.select(&selection).is_ok_and(|all| all.iter().any(|(key, _)| &*key.name == "after"))
-    })
-    .await;
+    follows(&cache, peer, &namespace).await;
 }
 
 async fn a_member_that_drips_takes_no_more_than_its_share(peer: &Peer) {
@@ -133,14 +138,7 @@ async fn a_member_whose_connections_are_reset_is_taken_out_and_comes_back(peer: 
     proxy.set(Mode::Pass);
     until(&reset, State::Running).await;
     works(&fleet, "reset", &namespace).await.unwrap();
-    let made = json!({"metadata": {"name": "after"}});
-    let maps: Api<ConfigMap> = Api::namespaced(client(peer), &namespace);
-    maps.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
-    let selection = Selection { namespace: Some(namespace.clone()), ..Selection::default() };
-    eventually("the cache goes on", || async {
-        cache.select(&selection).is_ok_and(|all| all.iter().any(|(key, _)| &*key.name == "after"))
-    })
-    .await;
+    follows(&cache, peer, &namespace).await;
 }
 
 async fn a_killed_member_comes_back(peer: &Peer) {
