@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO_DENY := 0.20.2
 
-.PHONY: run test e2e browser shots lint bench peers facts fuzz console dist
+.PHONY: run test e2e browser soak shots lint bench peers facts fuzz console dist
 
 run: toolchain dist ## the product: the console on http://127.0.0.1:8088 with three simulated clusters, data in ~/.muster
 	cargo run --release -p muster -- up --demo
@@ -21,6 +21,10 @@ e2e: toolchain dist ## real clusters as members of one `muster up`, one of them 
 browser: toolchain dist ## the console in a real browser, on a demo of its own; pictures of what failed in console/test-results
 	cargo build -p muster
 	cd console && CHROMIUM=$$(../tests/peers/chromium) npm run --silent e2e
+
+soak: toolchain dist ## tabs left open for MINUTES=60 while the fleet changes all the time: what they and the server hold
+	cargo build --release -p muster
+	cd console && CHROMIUM=$$(../tests/peers/chromium) MUSTER_BIN=$(CURDIR)/target/release/muster MUSTER_SOAK=$${MINUTES:-60} npm run --silent e2e -- --project=soak
 
 shots: toolchain dist ## takes the pictures of the user guide anew
 	cargo build -p muster

@@ -1,6 +1,6 @@
 // Who the tests are, and what every one of them watches for.
 import { AxeBuilder } from "@axe-core/playwright";
-import { type APIRequestContext, test as base, expect, type Page } from "@playwright/test";
+import { type APIRequestContext, test as base, type CDPSession, expect, type Page } from "@playwright/test";
 
 export const USER = process.env.MUSTER_USER ?? "admin";
 export const PASSWORD = process.env.MUSTER_PASSWORD ?? "teleport";
@@ -116,4 +116,10 @@ export async function noRowTwice(page: Page): Promise<void> {
     .locator("tr[data-row]")
     .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-row")));
   expect(new Set(keys).size, "a row is there twice").toBe(keys.length);
+}
+
+/** Bytes that a page holds, after everything that nobody holds was thrown away. */
+export async function heap(cdp: CDPSession): Promise<number> {
+  for (let n = 0; n < 3; n += 1) await cdp.send("HeapProfiler.collectGarbage");
+  return (await cdp.send("Runtime.getHeapUsage")).usedSize;
 }

@@ -33,8 +33,9 @@ export default defineConfig({
       dependencies: ["login"],
       use: { storageState: state },
     },
-    { name: "own", testMatch: "own/*.spec.ts", grepInvert: /@big/ },
+    { name: "own", testMatch: "own/*.spec.ts", grepInvert: /@big|@soak/ },
     ...(process.env.MUSTER_BIG ? [{ name: "big", testMatch: "own/*.spec.ts", grep: /@big/ }] : []),
+    ...(process.env.MUSTER_SOAK ? [{ name: "soak", testMatch: "own/*.spec.ts", grep: /@soak/ }] : []),
     ...(process.env.MUSTER_SHOTS
       ? [
           {

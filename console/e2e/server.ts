@@ -54,6 +54,10 @@ class Program {
     });
   }
 
+  get id(): number {
+    return this.child?.pid ?? 0;
+  }
+
   /** Stops it in the middle of whatever it does, or lets it go on. */
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.child?.kill(signal);
@@ -112,6 +116,11 @@ export class Server {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
+  /** Of its process. */
+  get id(): number {
+    return this.program?.id ?? 0;
+  }
+
   /** The link that makes the first administrator. */
   get setupLink(): string {
     return /http:\S+\/setup#t=\S+/.exec(this.program?.said ?? "")?.[0] ?? "";
@@ -129,11 +138,20 @@ export class Simulated {
   readonly folder = newFolder();
   private program: Program | null = null;
 
-  static async start(members: number, nodes: number): Promise<Simulated> {
+  static async start(members: number, nodes: number, ...flags: string[]): Promise<Simulated> {
     const some = new Simulated();
-    const flags = [`--members=${members}`, `--nodes=${nodes}`, "--port=0", `--data-dir=${join(some.folder, "data")}`];
-    some.program = new Program(["simulate", ...flags], some.folder);
+    const place = ["--port=0", `--data-dir=${join(some.folder, "data")}`];
+    some.program = new Program(
+      ["simulate", `--members=${members}`, `--nodes=${nodes}`, ...place, ...flags],
+      some.folder,
+    );
     await some.program.start(/simulated clusters; try/);
+    // It says so beside its list of them: either may come first.
+    const until = Date.now() + PATIENCE_MS;
+    while (some.members.length < members) {
+      if (Date.now() > until) throw new Error("not all simulated clusters were named");
+      await new Promise((done) => setTimeout(done, 20));
+    }
     return some;
   }
 

@@ -1,13 +1,6 @@
 // A line that is cut again and again, and a server that is killed and started anew: the page finds back by itself. // F-20
-import type { CDPSession } from "@playwright/test";
-import { expect, fillIn, login, noRowTwice, proof, rows, settle, test } from "../person";
+import { expect, fillIn, heap, login, noRowTwice, proof, rows, settle, test } from "../person";
 import { Server, Wire } from "../server";
-
-/** Bytes that the page holds, after everything that nobody holds was thrown away. */
-async function heap(cdp: CDPSession): Promise<number> {
-  for (let n = 0; n < 3; n += 1) await cdp.send("HeapProfiler.collectGarbage");
-  return (await cdp.send("Runtime.getHeapUsage")).usedSize;
-}
 
 const DEPLOYMENTS =
   "/api/cluster/all/resources/apps/v1/deployments?pageSize=1&sort=name&filter=namespace+ne+kube-system";
