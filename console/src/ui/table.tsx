@@ -6,7 +6,8 @@ import type { List, Stale } from "../api/types";
 import { useLanguage, useText } from "../i18n";
 import { useNow } from "../lib/clock";
 import { age, number } from "../lib/format";
-import { Spinner } from "./basics";
+import { Link } from "../router/router";
+import { Card, Spinner } from "./basics";
 import { Empty, Problem } from "./problem";
 
 export interface Column<Row> {
@@ -21,6 +22,16 @@ export interface Column<Row> {
   end?: boolean;
   /** Gets what room there is, and is cut off with an ellipsis. */
   long?: boolean;
+}
+
+/** The first of most lists: the name, which leads to the thing itself. */
+export function nameColumn<Row extends { name: string }>(label: string, place: (row: Row) => string): Column<Row> {
+  const cell = (row: Row) => (
+    <Link to={place(row)} className="strong">
+      {row.name}
+    </Link>
+  );
+  return { name: "name", label, sort: "name", cell };
 }
 
 interface TableProps<Row> {
@@ -330,5 +341,21 @@ export function NothingFound({ state, children }: { state: ListState; children: 
     >
       {t.lists.noMatchWhy}
     </Empty>
+  );
+}
+
+/** A few rows that are simply shown, under a title. */
+export function ShortTable({ title, head, children }: { title: string; head: ReactNode; children: ReactNode }) {
+  return (
+    <Card title={title} flush>
+      <section className="table-box" aria-label={title}>
+        <table className="table">
+          <thead>
+            <tr>{head}</tr>
+          </thead>
+          <tbody>{children}</tbody>
+        </table>
+      </section>
+    </Card>
   );
 }

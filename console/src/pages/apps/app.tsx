@@ -8,12 +8,12 @@ import type { PodRow, Restarted } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
 import { useText } from "../../i18n";
 import type { Params } from "../../router/match";
-import { Link, navigate, useParameter, useScope } from "../../router/router";
+import { navigate, useParameter, useScope } from "../../router/router";
 import { Age, Button, IconButton, Page, Status, Tabs, type Tone } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
 import { Field } from "../../ui/field";
 import { Empty, Problem } from "../../ui/problem";
-import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { type Column, NothingFound, nameColumn, SearchBox, Table } from "../../ui/table";
 import { toast } from "../../ui/toast";
 import { objectPlace } from "../explore/place";
 import { Releases } from "./releases";
@@ -39,16 +39,7 @@ export default function App({ params }: { params: Params }) {
   const groups = [...new Set(rows.map((pod) => pod.group).filter((one): one is string => Boolean(one)))];
   const place = (pod: PodRow, to = "") => objectPlace({ ...PODS, ...pod }, to);
   const columns: Column<PodRow>[] = [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (pod) => (
-        <Link to={place(pod)} className="strong">
-          {pod.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     {
       name: "state",
       label: t.common.state,

@@ -6,10 +6,10 @@ import type { ClusterRow, EventRow, FlatRow, Json, List } from "../../api/types"
 import { useLanguage, useText } from "../../i18n";
 import { bytes, bytesOf, number, percent } from "../../lib/format";
 import { quantity } from "../../lib/quantity";
-import { Link, navigate, useParameter } from "../../router/router";
+import { navigate, useParameter } from "../../router/router";
 import { Age, Card, Facts, Labels, Meter, Phase, Status } from "../../ui/basics";
 import { Empty } from "../../ui/problem";
-import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { type Column, NothingFound, nameColumn, SearchBox, Table } from "../../ui/table";
 import { eventKey, useEventColumns } from "../events/events";
 import { eventPlace } from "../events/place";
 import { objectPlace } from "../explore/place";
@@ -111,16 +111,7 @@ export function Nodes({ name }: { name: string }) {
   const status = (row: FlatRow) => asFields(row.status);
   const place = (row: FlatRow, tab = "") => objectPlace({ ...NODES, cluster: name, name: row.name }, tab);
   const columns: Column<FlatRow>[] = [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (row) => (
-        <Link to={place(row)} className="strong">
-          {row.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     {
       name: "state",
       label: t.common.state,
@@ -223,16 +214,7 @@ export function Workloads({ name }: { name: string }) {
   const place = (row: FlatRow, tab = "") =>
     objectPlace({ ...kind, cluster: name, namespace: row.namespace, name: row.name }, tab);
   const columns: Column<FlatRow>[] = [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (row) => (
-        <Link to={place(row)} className="strong">
-          {row.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     { name: "namespace", label: t.common.namespace, sort: "namespace", cell: (row) => row.namespace },
     {
       name: "phase",

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from "react";
 import { post } from "../../api/client";
 import { refresh, useRead } from "../../api/hooks";
 import { groupOf, kinds as kindsPath, type ObjectRef, object, withQuery } from "../../api/paths";
-import { asFields, asList, asText } from "../../api/pods";
+import { asFields, asList, asText, type Fields } from "../../api/pods";
 import type { EventRow, FlatRow, Kind, List } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
 import { useLanguage, useText } from "../../i18n";
@@ -13,7 +13,7 @@ import type { Params } from "../../router/match";
 import { Link, navigate } from "../../router/router";
 import { Age, Button, Card, Facts, Labels, Page, Phase, Spinner, Status, Tabs } from "../../ui/basics";
 import { Empty, explain, Problem } from "../../ui/problem";
-import { Table } from "../../ui/table";
+import { ShortTable, Table } from "../../ui/table";
 import { toast } from "../../ui/toast";
 import { eventKey, useEventColumns } from "../events/events";
 import { eventPlace } from "../events/place";
@@ -174,40 +174,45 @@ function About({ row, refers, children }: { row: FlatRow; refers: ObjectRef; chi
       </Card>
       <PhaseHistory row={row} />
       {conditions.length > 0 && (
-        <Card title={t.explore.conditions} flush>
-          <section className="table-box" aria-label={t.explore.conditions}>
-            <table className="table">
-              <thead>
-                <tr>
-                  <th>{t.explore.condition}</th>
-                  <th>{t.common.state}</th>
-                  <th>{t.events.reason}</th>
-                  <th>{t.events.message}</th>
-                  <th className="end">{t.explore.changed}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {conditions.map((one) => (
-                  <tr key={asText(one.type)}>
-                    <td>{asText(one.type)}</td>
-                    <td>
-                      <Status tone={one.status === "Unknown" ? "warn" : "off"} word={asText(one.status)} />
-                    </td>
-                    <td>{asText(one.reason) || "–"}</td>
-                    <td className="long" title={asText(one.message)}>
-                      {asText(one.message) || "–"}
-                    </td>
-                    <td className="end">
-                      <Age of={asText(one.lastTransitionTime)} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </section>
-        </Card>
+        <ShortTable
+          title={t.explore.conditions}
+          head={
+            <>
+              <th>{t.explore.condition}</th>
+              <th>{t.common.state}</th>
+              <th>{t.events.reason}</th>
+              <th>{t.events.message}</th>
+              <th className="end">{t.explore.changed}</th>
+            </>
+          }
+        >
+          {conditions.map((one) => (
+            <tr key={asText(one.type)}>
+              <td>{asText(one.type)}</td>
+              <td>
+                <Status tone={one.status === "Unknown" ? "warn" : "off"} word={asText(one.status)} />
+              </td>
+              <Why of={one} at={asText(one.lastTransitionTime)} />
+            </tr>
+          ))}
+        </ShortTable>
       )}
     </div>
+  );
+}
+
+/** The last cells of a row: why it is so, and since when. */
+function Why({ of, at }: { of: Fields; at: string }) {
+  return (
+    <>
+      <td>{asText(of.reason) || "–"}</td>
+      <td className="long" title={asText(of.message)}>
+        {asText(of.message) || "–"}
+      </td>
+      <td className="end">
+        <Age of={at} />
+      </td>
+    </>
   );
 }
 
@@ -220,37 +225,27 @@ function PhaseHistory({ row }: { row: FlatRow }) {
     .filter((one) => asText(one.phase));
   if (visits.length === 0) return null;
   return (
-    <Card title={t.reconcilers.history} flush>
-      <section className="table-box" aria-label={t.reconcilers.history}>
-        <table className="table">
-          <thead>
-            <tr>
-              <th>{t.reconcilers.phase}</th>
-              <th>{t.events.reason}</th>
-              <th>{t.events.message}</th>
-              <th className="end">{t.reconcilers.entered}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {visits.toReversed().map((one, n) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: a phase may be entered twice in a second
-              <tr key={`${asText(one.at)} ${n}`}>
-                <td>
-                  <Phase word={asText(one.phase)} />
-                </td>
-                <td>{asText(one.reason) || "–"}</td>
-                <td className="long" title={asText(one.message)}>
-                  {asText(one.message) || "–"}
-                </td>
-                <td className="end">
-                  <Age of={asText(one.at)} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-    </Card>
+    <ShortTable
+      title={t.reconcilers.history}
+      head={
+        <>
+          <th>{t.reconcilers.phase}</th>
+          <th>{t.events.reason}</th>
+          <th>{t.events.message}</th>
+          <th className="end">{t.reconcilers.entered}</th>
+        </>
+      }
+    >
+      {visits.toReversed().map((one, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a phase may be entered twice in a second
+        <tr key={`${asText(one.at)} ${n}`}>
+          <td>
+            <Phase word={asText(one.phase)} />
+          </td>
+          <Why of={one} at={asText(one.at)} />
+        </tr>
+      ))}
+    </ShortTable>
   );
 }
 

@@ -11,7 +11,7 @@ import { Link, navigate, useScope } from "../../router/router";
 import { Age, Button, Labels, LinkButton, Page, Phase } from "../../ui/basics";
 import { Menu, type MenuItem } from "../../ui/menu";
 import { Empty } from "../../ui/problem";
-import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { type Column, NothingFound, nameColumn, SearchBox, Table } from "../../ui/table";
 import { readiness } from "../clusters/tabs";
 import { cellText, type ServerColumn, useServerColumns } from "./columns";
 import { DeleteObject, DeleteSeveral } from "./delete";
@@ -77,16 +77,7 @@ export default function KindList({ params }: { params: Params }) {
   const isPod = kind.plural === "pods" && kind.group === "";
   const podOf = (row: FlatRow) => ({ cluster: row.cluster, namespace: row.namespace ?? "", name: row.name });
   const columns: Column<FlatRow>[] = [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (row) => (
-        <Link to={place(row)} className="strong">
-          {row.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     {
       name: "phase",
       label: t.common.state,

@@ -7,6 +7,7 @@ import { openLogs, openTerminal } from "../../dock/store";
 import { useText } from "../../i18n";
 import { Link } from "../../router/router";
 import { Age, Card, Facts, IconButton, Status } from "../../ui/basics";
+import { ShortTable } from "../../ui/table";
 import { toneOfPod } from "../pods/pods";
 import { objectPlace } from "./place";
 
@@ -69,56 +70,52 @@ export function PodParts({ row, pod }: { row: FlatRow; pod: PodRef }) {
           ]}
         />
       </Card>
-      <Card title={t.pods.containers} flush>
-        <section className="table-box" aria-label={t.pods.containers}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>{t.common.name}</th>
-                <th>{t.common.state}</th>
-                <th>{t.pods.image}</th>
-                <th className="end">{t.pods.restarts}</th>
-                <th className="end">{t.common.age}</th>
-                <th className="narrow">
-                  <span className="hidden">{t.lists.actions}</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {containers.map((one) => {
-                const name = asText(one.name);
-                const state = containerState(states.get(name));
-                return (
-                  <tr key={name}>
-                    <td>
-                      {name} {one.init === true && <span className="label">{t.pods.init}</span>}
-                    </td>
-                    <td>
-                      <Status tone={state.tone} word={state.word} why={state.why} />
-                      {state.why && <p className="muted clip-2">{state.why}</p>}
-                    </td>
-                    <td className="long" title={asText(one.image)}>
-                      {asText(one.image)}
-                    </td>
-                    <td className="end number">{String(states.get(name)?.restartCount ?? 0)}</td>
-                    <td className="end">
-                      <Age of={state.since} />
-                    </td>
-                    <td className="narrow row-actions">
-                      <IconButton icon={ScrollText} label={t.pods.logs(name)} onClick={() => openLogs([pod], name)} />
-                      <IconButton
-                        icon={SquareTerminal}
-                        label={t.pods.terminalIn(name)}
-                        onClick={() => openTerminal(pod, name)}
-                      />
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        </section>
-      </Card>
+      <ShortTable
+        title={t.pods.containers}
+        head={
+          <>
+            <th>{t.common.name}</th>
+            <th>{t.common.state}</th>
+            <th>{t.pods.image}</th>
+            <th className="end">{t.pods.restarts}</th>
+            <th className="end">{t.common.age}</th>
+            <th className="narrow">
+              <span className="hidden">{t.lists.actions}</span>
+            </th>
+          </>
+        }
+      >
+        {containers.map((one) => {
+          const name = asText(one.name);
+          const state = containerState(states.get(name));
+          return (
+            <tr key={name}>
+              <td>
+                {name} {one.init === true && <span className="label">{t.pods.init}</span>}
+              </td>
+              <td>
+                <Status tone={state.tone} word={state.word} why={state.why} />
+                {state.why && <p className="muted clip-2">{state.why}</p>}
+              </td>
+              <td className="long" title={asText(one.image)}>
+                {asText(one.image)}
+              </td>
+              <td className="end number">{String(states.get(name)?.restartCount ?? 0)}</td>
+              <td className="end">
+                <Age of={state.since} />
+              </td>
+              <td className="narrow row-actions">
+                <IconButton icon={ScrollText} label={t.pods.logs(name)} onClick={() => openLogs([pod], name)} />
+                <IconButton
+                  icon={SquareTerminal}
+                  label={t.pods.terminalIn(name)}
+                  onClick={() => openTerminal(pod, name)}
+                />
+              </td>
+            </tr>
+          );
+        })}
+      </ShortTable>
     </>
   );
 }

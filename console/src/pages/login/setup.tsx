@@ -7,9 +7,8 @@ import { navigate } from "../../router/router";
 import { Button, CommandLine } from "../../ui/basics";
 import { Field } from "../../ui/field";
 import { Empty, Problem } from "../../ui/problem";
+import { NewPassword, useNewPassword } from "./password";
 import { Shell } from "./shell";
-
-export const SHORTEST_PASSWORD = 12;
 
 const tokenHere = () => new URLSearchParams(location.hash.slice(1)).get("t") ?? "";
 
@@ -17,22 +16,17 @@ export function Setup() {
   const t = useText();
   const [token] = useState(tokenHere);
   const [user, setUser] = useState("admin");
-  const [password, setPassword] = useState("");
-  const [again, setAgain] = useState("");
-  const [tried, setTried] = useState(false);
+  const next = useNewPassword();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
 
-  const short = password.length < SHORTEST_PASSWORD;
-  const differs = password !== again;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    setTried(true);
-    if (short || differs) return;
+    if (!next.good()) return;
     setBusy(true);
     setError(null);
     try {
-      const session = await setup(token, user, password);
+      const session = await setup(token, user, next.password);
       history.replaceState(null, "", "/setup");
       enter(session);
       navigate("/", { replace: true });
@@ -65,28 +59,7 @@ export function Setup() {
           value={user}
           onChange={(event) => setUser(event.target.value)}
         />
-        <Field
-          label={t.setup.password}
-          type="password"
-          name="password"
-          autoComplete="new-password"
-          required
-          autoFocus
-          value={password}
-          hint={t.setup.rule(SHORTEST_PASSWORD)}
-          wrong={tried && short ? t.setup.tooShort(SHORTEST_PASSWORD) : undefined}
-          onChange={(event) => setPassword(event.target.value)}
-        />
-        <Field
-          label={t.setup.again}
-          type="password"
-          name="again"
-          autoComplete="new-password"
-          required
-          value={again}
-          wrong={tried && differs ? t.setup.differs : undefined}
-          onChange={(event) => setAgain(event.target.value)}
-        />
+        <NewPassword label={t.setup.password} of={next} autoFocus />
         {error && <Problem error={error} compact />}
         <Button type="submit" look="primary" disabled={busy}>
           {t.setup.submit}

@@ -7,11 +7,11 @@ import { POD_FIELDS, type PodFacts, podFacts } from "../../api/pods";
 import type { FlatRow, List } from "../../api/types";
 import { openLogs, openTerminal } from "../../dock/store";
 import { useText } from "../../i18n";
-import { Link, navigate, useParameter, useScope } from "../../router/router";
+import { navigate, useParameter, useScope } from "../../router/router";
 import { Age, Button, IconButton, Page, Status, type Tone } from "../../ui/basics";
 import { Menu } from "../../ui/menu";
 import { Empty } from "../../ui/problem";
-import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { type Column, NothingFound, nameColumn, SearchBox, Table } from "../../ui/table";
 import { DeleteObject } from "../explore/delete";
 import { NamespacePicker } from "../explore/namespaces";
 import { objectPlace } from "../explore/place";
@@ -23,16 +23,7 @@ const place = (pod: PodRef, tab = "") => objectPlace({ ...PODS, ...pod }, tab);
 export function usePodColumns(all: boolean): Column<PodFacts>[] {
   const t = useText();
   return [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (pod) => (
-        <Link to={place(pod)} className="strong">
-          {pod.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     {
       name: "state",
       label: t.common.state,

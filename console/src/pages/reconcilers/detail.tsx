@@ -12,7 +12,7 @@ import { Link, navigate } from "../../router/router";
 import { Age, Button, Card, CommandLine, Facts, LinkButton, Page, Phase, Spinner } from "../../ui/basics";
 import { Menu, type MenuItem } from "../../ui/menu";
 import { Empty, explain, Problem } from "../../ui/problem";
-import { type Column, NothingFound, SearchBox, Table } from "../../ui/table";
+import { type Column, NothingFound, nameColumn, SearchBox, Table } from "../../ui/table";
 import { toast } from "../../ui/toast";
 import { objectPlace } from "../explore/place";
 import { ControllerStatus, controllersPath, LastError, Switch, useRequeue } from "./list";
@@ -88,16 +88,7 @@ export default function Reconciler({ params }: { params: Params }) {
     { label: "YAML", icon: FileCode, hint: "y", act: () => navigate(`${place(row)}/yaml`) },
   ];
   const columns: Column<FlatRow>[] = [
-    {
-      name: "name",
-      label: t.common.name,
-      sort: "name",
-      cell: (row) => (
-        <Link to={place(row)} className="strong">
-          {row.name}
-        </Link>
-      ),
-    },
+    nameColumn(t.common.name, place),
     { name: "namespace", label: t.common.namespace, sort: "namespace", cell: (row) => row.namespace ?? "–" },
     {
       name: "phase",

@@ -13,7 +13,7 @@ import { Age, Button, Card, Facts, Page, Spinner, Status } from "../../ui/basics
 import { Field } from "../../ui/field";
 import { explain, Problem } from "../../ui/problem";
 import { toast } from "../../ui/toast";
-import { SHORTEST_PASSWORD } from "../login/setup";
+import { NewPassword, useNewPassword } from "../login/password";
 
 export default function Settings() {
   const t = useText();
@@ -91,27 +91,22 @@ function Password() {
   const [at] = useParameter("at");
   const box = useRef<HTMLDivElement>(null);
   const [old, setOld] = useState("");
-  const [next, setNext] = useState("");
-  const [again, setAgain] = useState("");
-  const [tried, setTried] = useState(false);
+  const next = useNewPassword();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
-  const short = next.length < SHORTEST_PASSWORD;
-  const differs = next !== again;
   useEffect(() => {
     if (at === "password") box.current?.querySelector("input")?.focus();
   }, [at]);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    setTried(true);
-    if (short || differs) return;
+    if (!next.good()) return;
     setBusy(true);
     setError(null);
     try {
-      await changePassword(old, next);
+      await changePassword(old, next.password);
       toast({ tone: "good", title: t.settings.passwordChanged, detail: t.settings.othersEnded });
-      for (const set of [setOld, setNext, setAgain]) set("");
-      setTried(false);
+      setOld("");
+      next.clear();
       await look();
     } catch (problem) {
       setError(problem as Error);
@@ -133,25 +128,7 @@ function Password() {
             wrong={wrongOld ? t.settings.oldWrong : undefined}
             onChange={(event) => setOld(event.target.value)}
           />
-          <Field
-            label={t.settings.new}
-            type="password"
-            autoComplete="new-password"
-            required
-            value={next}
-            hint={t.setup.rule(SHORTEST_PASSWORD)}
-            wrong={tried && short ? t.setup.tooShort(SHORTEST_PASSWORD) : undefined}
-            onChange={(event) => setNext(event.target.value)}
-          />
-          <Field
-            label={t.setup.again}
-            type="password"
-            autoComplete="new-password"
-            required
-            value={again}
-            wrong={tried && differs ? t.setup.differs : undefined}
-            onChange={(event) => setAgain(event.target.value)}
-          />
+          <NewPassword label={t.settings.new} of={next} />
           {error && !wrongOld && <Problem error={error} compact />}
           <div className="actions">
             <Button type="submit" look="primary" disabled={busy}>
