@@ -1,8 +1,15 @@
 //! Garbage collection by owner references: what nobody owns any more goes, and owners wait or let go as asked.
+//!
+//! One task owns all of it. Before it decides anything it learns every change that readers can see: an owner that is being deleted
+//! finds all its dependents, and a dependent that was judged is judged again when its owner goes.
+
+#[cfg(test)]
+mod tests;
 
 use crate::kinds::{Kind, metadata};
 use crate::objects::Part;
 use crate::ownership::By;
+use crate::served::Served;
 use crate::{Api, Inner};
 use meta::options::{DeleteOptions, Propagation};
 use meta::{Object, Reason, Status};
@@ -10,27 +17,24 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Collection, Entry, Event, Key, Range};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use store::{Collection, Entry, Event, Key, Range, Watch};
+use tokio::sync::{Notify, watch};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// How long a failed piece of work waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(200);
-const QUEUE: usize = 1024;
 const BATCH: usize = 256;
-/// Between two looks at a collection, so that a busy one does not wake us with every write and take the core from its writer.
+/// Between two alarms of a collection, so that a busy one does not wake us with every write and take the core from its writer.
 const REST: Duration = Duration::from_millis(20);
-/// Owners remembered after they went.
-const DEPARTED: usize = 1024;
+/// Types remembered after they went.
+const FORMER: usize = 1024;
 
 /// Who owns whom, kept for objects that have owners; built from the store and from its events.
 #[derive(Default)]
 struct Graph {
     /// Owner's uid to its dependents.
     dependents: HashMap<Box<str>, HashSet<Key>>,
-    /// Owners that were seen to go, the newest last: what kind they were may not be known any more when their dependents are looked at.
-    departed: VecDeque<Box<str>>,
 }
 
 impl Graph {
@@ -51,11 +55,11 @@ impl Graph {
         }
     }
 
-    fn depart(&mut self, uid: &str) {
-        if self.departed.len() == DEPARTED {
-            self.departed.pop_front();
-        }
-        self.departed.push_back(uid.into());
+    fn forget(&mut self, collection: &Collection) {
+        self.dependents.retain(|_, set| {
+            set.retain(|key| key.collection != *collection);
+            !set.is_empty()
+        });
     }
 
     fn of(&self, uid: &str) -> Vec<Key> {
@@ -95,51 +99,22 @@ impl Todo {
 
 /// Collects until told to stop.
 pub(crate) async fn run(api: Api, stop: CancellationToken) {
-    let (events, mut incoming) = mpsc::channel::<Feed>(QUEUE);
-    let mut feeders = JoinSet::new();
-    let mut fed: HashSet<Collection> = HashSet::new();
-    let mut changes = api.inner.served.changes();
-    changes.mark_changed();
-    let mut graph = Graph::default();
-    let mut todo = Todo::default();
+    let mut collector = Collector::new(api);
     let mut later: Vec<Work> = Vec::new();
     loop {
-        if changes.has_changed().unwrap_or_default() {
-            changes.mark_unchanged();
-            // A collection that is no longer served is fed to its end: its last events are what sets its dependents free.
-            for kind in api.inner.served.get().registry.stored() {
-                if fed.insert(kind.collection.clone()) {
-                    feeders.spawn(feed(api.clone(), kind.collection.clone(), events.clone()));
-                }
-            }
-        }
-        // Everything known first: a decision is made on the newest graph.
-        while let Ok(item) = incoming.try_recv() {
-            learn(&mut graph, &mut todo, item);
-        }
-        let Some(work) = todo.pop() else {
+        collector.catch_up().await;
+        let Some(work) = collector.todo.pop() else {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(RETRY), if !later.is_empty() => later.drain(..).for_each(|w| todo.push(w)),
-                changed = changes.changed() => match changed {
-                    Ok(()) => changes.mark_changed(),
-                    Err(_) => return,
-                },
-                item = incoming.recv() => match item {
-                    Some(item) => learn(&mut graph, &mut todo, item),
-                    None => return,
-                },
+                () = tokio::time::sleep(RETRY), if !later.is_empty() => later.drain(..).for_each(|w| collector.todo.push(w)),
+                () = collector.changed() => {}
             }
             continue;
         };
         if stop.is_cancelled() {
             return;
         }
-        let done = match &work {
-            Work::Dependent(key) => collect(&api.inner, &graph, key).await,
-            Work::Owner(key) => release(&api.inner, &graph, key).await,
-        };
-        match done {
+        match collector.work(&work).await {
             Ok(true) => {}
             Ok(false) => later.push(work),
             Err(s) if s.reason == Reason::NotFound => {}
@@ -151,45 +126,282 @@ pub(crate) async fn run(api: Api, stop: CancellationToken) {
     }
 }
 
-/// What a feeder tells: objects that exist (at the start or after falling behind), and events.
-enum Feed {
-    Present(Key, Entry),
-    Happened(Arc<Event>),
+struct Collector {
+    api: Api,
+    /// By which is judged. All of its collections are followed: that an owner goes after it was found is noticed.
+    served: Arc<Served>,
+    changes: watch::Receiver<()>,
+    followed: HashMap<Collection, Followed>,
+    alarms: JoinSet<()>,
+    alarm: Arc<Notify>,
+    graph: Graph,
+    todo: Todo,
+    /// Types that went when nothing was left of them, as apiVersion and kind, the newest last: whoever names one of those as its
+    /// owner has lost it.
+    former: VecDeque<(String, String)>,
+    /// Dependents of types that nobody knows. They are left alone until somebody does.
+    unjudged: HashSet<Key>,
 }
 
-/// Follows one collection; starts over when it falls behind the history.
-async fn feed(api: Api, collection: Collection, to: mpsc::Sender<Feed>) {
-    let store = &api.inner.store;
-    let mut events = Vec::new();
-    loop {
-        let range = Range { collection: &collection, prefix: "", after: None, limit: 0, at: None };
-        // Only objects that own, are owned or are going away matter; the rest is not even looked at.
-        let Ok(page) = store.range(&range, |_, e| !e.attrs.owners.is_empty() || is_marked(e)) else { return };
+struct Followed {
+    watch: Watch,
+    alarm: AbortHandle,
+}
+
+impl Collector {
+    fn new(api: Api) -> Self {
+        let mut changes = api.inner.served.changes();
+        changes.mark_changed();
+        Self {
+            served: api.inner.served.get(),
+            changes,
+            api,
+            followed: HashMap::new(),
+            alarms: JoinSet::new(),
+            alarm: Arc::default(),
+            graph: Graph::default(),
+            todo: Todo::default(),
+            former: VecDeque::new(),
+            unjudged: HashSet::new(),
+        }
+    }
+
+    /// Returns when there may be something new.
+    async fn changed(&mut self) {
+        tokio::select! {
+            Ok(()) = self.changes.changed() => self.changes.mark_changed(),
+            () = self.alarm.notified() => {}
+        }
+    }
+
+    /// Learns everything that readers can see.
+    async fn catch_up(&mut self) {
+        if self.changes.has_changed().unwrap_or_default() {
+            self.changes.mark_unchanged();
+            self.follow().await;
+        }
+        let behind =
+            |(collection, followed): (&Collection, &Followed)| followed.watch.is_behind().then(|| collection.clone());
+        for collection in self.followed.iter().filter_map(behind).collect::<Vec<_>>() {
+            while self.take(&collection) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Follows what is served now, and nothing else.
+    async fn follow(&mut self) {
+        let served = self.api.inner.served.get();
+        let gone = |collection: &Collection| served.registry.stored_in(collection).is_none();
+        for collection in self.followed.keys().filter(|c| gone(c)).cloned().collect::<Vec<_>>() {
+            // Its last events set dependents free.
+            while self.take(&collection) {}
+            self.graph.forget(&collection);
+            if let Some(followed) = self.followed.remove(&collection) {
+                followed.alarm.abort();
+            }
+            if self.api.inner.store.count(&collection, "") == 0 {
+                let types = self.served.registry.kinds().iter().filter(|k| k.collection == collection);
+                self.former.extend(types.map(|k| (k.api_version(), k.kind.clone())));
+            }
+        }
+        self.former.drain(..self.former.len().saturating_sub(FORMER));
+        self.served = served;
+        let new = |kind: &Arc<Kind>| !self.followed.contains_key(&kind.collection);
+        let new: Vec<_> = self.served.registry.stored().filter(|k| new(k)).map(|k| k.collection.clone()).collect();
+        for collection in new {
+            self.begin(&collection);
+            tokio::task::yield_now().await;
+        }
+        self.unjudged.drain().for_each(|key| self.todo.push(Work::Dependent(key)));
+    }
+
+    /// Learns what a collection holds, and what happens to it from then on.
+    fn begin(&mut self, collection: &Collection) {
+        let store = &self.api.inner.store;
+        let range = Range { collection, prefix: "", after: None, limit: 0, at: None };
+        let (page, watch) = loop {
+            // Only objects that are owned or are going away matter; the rest is not even looked at.
+            let Ok(page) = store.range(&range, |_, e| !e.attrs.owners.is_empty() || is_marked(e)) else { return };
+            // Compacted in between: the next list is newer.
+            let Ok(watch) = store.watch(collection, "", page.revision) else { continue };
+            break (page, watch);
+        };
         for (item, entry) in page.items {
-            let key = Key { collection: collection.clone(), item };
-            if to.send(Feed::Present(key, entry)).await.is_err() {
-                return;
-            }
+            self.learn(&Key { collection: collection.clone(), item }, Some(&entry), None);
         }
-        let Ok(mut watch) = store.watch(&collection, "", page.revision) else { continue };
-        loop {
-            events.clear();
-            match watch.next(BATCH, &mut events).await {
-                Ok(()) => {
-                    let behind = events.len() == BATCH;
-                    for event in events.drain(..).filter(|e| matters(e)) {
-                        if to.send(Feed::Happened(event)).await.is_err() {
-                            return;
-                        }
-                    }
-                    if !behind {
-                        tokio::time::sleep(REST).await;
-                    }
+        while self.alarms.try_join_next().is_some() {}
+        // What happened between the list and the watch rang no bell.
+        self.alarm.notify_one();
+        let (mut head, alarm) = (watch.head(), self.alarm.clone());
+        let alarm = self.alarms.spawn(async move {
+            while head.changed().await.is_ok() {
+                alarm.notify_one();
+                tokio::time::sleep(REST).await;
+            }
+        });
+        self.followed.insert(collection.clone(), Followed { watch, alarm });
+    }
+
+    /// Learns some of what happened in a collection; tells whether there may be more.
+    fn take(&mut self, collection: &Collection) -> bool {
+        let Some(followed) = self.followed.get_mut(collection) else { return false };
+        let mut events = Vec::new();
+        if followed.watch.take(BATCH, &mut events).is_err() {
+            // History was forgotten before we saw it. Whoever went meanwhile is not named: all are asked for their owners again.
+            followed.alarm.abort();
+            self.graph.forget(collection);
+            self.begin(collection);
+            let all: HashSet<Key> = self.graph.dependents.values().flatten().cloned().collect();
+            all.into_iter().for_each(|key| self.todo.push(Work::Dependent(key)));
+            return false;
+        }
+        let more = events.len() >= BATCH;
+        for event in events.iter().filter(|e| matters(e)) {
+            self.learn(&event.key, event.entry.as_ref(), event.prev.as_ref());
+        }
+        more
+    }
+
+    fn learn(&mut self, key: &Key, entry: Option<&Entry>, prev: Option<&Entry>) {
+        if let Some(prev) = prev {
+            self.graph.remove(key, prev);
+        }
+        let Some(entry) = entry else {
+            self.unjudged.remove(key);
+            let uid = prev.map_or("", |prev| &prev.attrs.uid);
+            self.graph.of(uid).into_iter().for_each(|dependent| self.todo.push(Work::Dependent(dependent)));
+            return;
+        };
+        self.graph.add(key, entry);
+        let owners_changed = prev.is_none_or(|p| p.attrs.owners != entry.attrs.owners);
+        if !entry.attrs.owners.is_empty() && owners_changed {
+            self.todo.push(Work::Dependent(key.clone()));
+        }
+        if is_marked(entry) {
+            self.todo.push(Work::Owner(key.clone()));
+        }
+    }
+
+    /// `false` means that it is to be looked at again.
+    async fn work(&mut self, work: &Work) -> Result<bool, Status> {
+        match work {
+            Work::Dependent(key) => self.collect(key).await.map(|()| true),
+            Work::Owner(key) => self.release(key).await,
+        }
+    }
+
+    fn standing(&self, namespace: &str, owner: &meta::object::Owner<'_>) -> Owner {
+        let api = &self.api.inner;
+        let Some(kind) = self.served.registry.by_type(owner.api_version, owner.kind) else {
+            let left = self.former.iter().any(|(version, kind)| version == owner.api_version && kind == owner.kind);
+            return if left { Owner::Gone } else { Owner::Unknown };
+        };
+        let Some(entry) = api.store.get(&kind.key(namespace, owner.name)) else { return Owner::Gone };
+        if *entry.attrs.uid != *owner.uid {
+            return Owner::Gone;
+        }
+        if !is_marked(&entry) {
+            return Owner::Solid;
+        }
+        match api.decode_stored(kind, &entry.value, entry.revision) {
+            Ok(object) if object.is_deleting() && object.has_finalizer(metadata::FOREGROUND) => Owner::Waiting,
+            _ => Owner::Solid,
+        }
+    }
+
+    fn locate<'a>(&self, key: &'a Key) -> Option<(Arc<Kind>, &'a str, &'a str)> {
+        let kind = self.served.registry.stored_in(&key.collection)?.clone();
+        let (namespace, name) = if kind.namespaced { key.item.split_once('/')? } else { ("", &*key.item) };
+        Some((kind, namespace, name))
+    }
+
+    /// Deletes a dependent that has no owner left, or drops references to owners that are gone.
+    async fn collect(&mut self, key: &Key) -> Result<(), Status> {
+        let api = self.api.inner.clone();
+        let Some((kind, namespace, name)) = self.locate(key) else { return Ok(()) };
+        let Some(entry) = api.store.get(key) else { return Ok(()) };
+        if entry.attrs.owners.is_empty() {
+            return Ok(());
+        }
+        let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
+        let standings: Vec<(String, Owner)> =
+            object.owners().map(|o| (o.uid.to_owned(), self.standing(namespace, &o))).collect();
+        let any = |what: Owner| standings.iter().any(|(_, s)| *s == what);
+        if any(Owner::Unknown) {
+            self.unjudged.insert(key.clone());
+        }
+        if any(Owner::Solid) || any(Owner::Unknown) {
+            let stale = standings.iter().filter(|(_, s)| matches!(s, Owner::Gone | Owner::Waiting));
+            let stale: Vec<&str> = stale.map(|(uid, _)| uid.as_str()).collect();
+            if !stale.is_empty() {
+                disown(&api, &kind, namespace, name, &stale).await?;
+            }
+            return Ok(());
+        }
+        if object.is_deleting() {
+            return Ok(());
+        }
+        let propagation = if any(Owner::Waiting) && !self.graph.of(object.uid()).is_empty() {
+            Propagation::Foreground
+        } else if object.has_finalizer(metadata::ORPHAN) {
+            Propagation::Orphan
+        } else if object.has_finalizer(metadata::FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        let options = DeleteOptions {
+            uid: Some(object.uid().to_owned()),
+            // Somebody may have adopted it meanwhile.
+            resource_version: Some(object.resource_version().to_owned()),
+            propagation: Some(propagation),
+            ..DeleteOptions::default()
+        };
+        api.delete(&kind, namespace, name, &options).await.map(drop)
+    }
+
+    /// Lets a marked owner go when its dependents are: deleted first (foreground) or disowned (orphan).
+    /// `false` means dependents still block it: it is looked at again.
+    async fn release(&mut self, key: &Key) -> Result<bool, Status> {
+        let api = self.api.inner.clone();
+        let Some((kind, namespace, name)) = self.locate(key) else { return Ok(true) };
+        let Some(entry) = api.store.get(key) else { return Ok(true) };
+        let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
+        if !object.is_deleting() {
+            return Ok(true);
+        }
+        if object.has_finalizer(metadata::ORPHAN) {
+            let dependents = self.graph.of(object.uid());
+            for dependent in &dependents {
+                if let Some((kind, namespace, name)) = self.locate(dependent) {
+                    ignore_missing(disown(&api, &kind, namespace, name, &[object.uid()]).await)?;
                 }
-                Err(store::Error::Compacted { .. }) => break,
-                Err(_) => return,
             }
+            if dependents.is_empty() {
+                finalize(&api, &kind, namespace, name, metadata::ORPHAN).await?;
+            } else {
+                // There may be more by now: without their owner they would be taken for garbage.
+                self.todo.push(Work::Owner(key.clone()));
+            }
+        } else if object.has_finalizer(metadata::FOREGROUND) {
+            let mut blocked = false;
+            for dependent in self.graph.of(object.uid()) {
+                let Some((kind, namespace, name)) = self.locate(&dependent) else { continue };
+                let Some(entry) = api.store.get(&dependent) else { continue };
+                let dependent_object = api.decode_stored(&kind, &entry.value, entry.revision)?;
+                blocked |= dependent_object.owners().any(|o| o.uid == object.uid() && o.blocks);
+                if !dependent_object.is_deleting() {
+                    tracing::trace!(%name, %namespace, "deleting a dependent in the foreground");
+                    ignore_missing(self.collect(&dependent).await)?;
+                }
+            }
+            if blocked {
+                return Ok(false);
+            }
+            finalize(&api, &kind, namespace, name, metadata::FOREGROUND).await?;
         }
+        Ok(true)
     }
 }
 
@@ -204,39 +416,6 @@ fn is_marked(entry: &Entry) -> bool {
     memchr::memmem::find(&entry.value, b"\"deletionTimestamp\":").is_some()
 }
 
-fn learn(graph: &mut Graph, todo: &mut Todo, item: Feed) {
-    let (key, entry, prev) = match &item {
-        Feed::Present(key, entry) => (key, Some(entry), None),
-        Feed::Happened(event) => (&event.key, event.entry.as_ref(), event.prev.as_ref()),
-    };
-    if let Some(prev) = prev {
-        graph.remove(key, prev);
-    }
-    match entry {
-        Some(entry) => {
-            graph.add(key, entry);
-            let owners_changed = prev.is_none_or(|p| p.attrs.owners != entry.attrs.owners);
-            if !entry.attrs.owners.is_empty() && owners_changed {
-                todo.push(Work::Dependent(key.clone()));
-            }
-            if is_marked(entry) {
-                todo.push(Work::Owner(key.clone()));
-            }
-        }
-        None => {
-            if let Some(prev) = prev {
-                let dependents = graph.of(&prev.attrs.uid);
-                if !dependents.is_empty() {
-                    graph.depart(&prev.attrs.uid);
-                }
-                for dependent in dependents {
-                    todo.push(Work::Dependent(dependent));
-                }
-            }
-        }
-    }
-}
-
 /// How an owner reference stands.
 #[derive(PartialEq)]
 enum Owner {
@@ -244,110 +423,8 @@ enum Owner {
     Gone,
     /// Being deleted in the foreground: it waits for its dependents.
     Waiting,
-}
-
-fn standing(api: &Inner, graph: &Graph, namespace: &str, owner: &meta::object::Owner<'_>) -> Owner {
-    if graph.departed.iter().any(|uid| **uid == *owner.uid) {
-        return Owner::Gone;
-    }
-    // A kind we do not serve is nobody we could judge: leave its dependents alone.
-    let served = api.served.get();
-    let Some(kind) = served.registry.by_type(owner.api_version, owner.kind) else { return Owner::Solid };
-    let Some(entry) = api.store.get(&kind.key(namespace, owner.name)) else { return Owner::Gone };
-    if *entry.attrs.uid != *owner.uid {
-        return Owner::Gone;
-    }
-    if !is_marked(&entry) {
-        return Owner::Solid;
-    }
-    match api.decode_stored(kind, &entry.value, entry.revision) {
-        Ok(object) if object.is_deleting() && object.has_finalizer(metadata::FOREGROUND) => Owner::Waiting,
-        _ => Owner::Solid,
-    }
-}
-
-fn locate<'a>(api: &Inner, key: &'a Key) -> Option<(Arc<Kind>, &'a str, &'a str)> {
-    let kind = api.served.get().registry.stored_in(&key.collection)?.clone();
-    let (namespace, name) = if kind.namespaced { key.item.split_once('/')? } else { ("", &*key.item) };
-    Some((kind, namespace, name))
-}
-
-/// Deletes a dependent that has no owner left, or drops references to owners that are gone.
-async fn collect(api: &Inner, graph: &Graph, key: &Key) -> Result<bool, Status> {
-    let Some((kind, namespace, name)) = locate(api, key) else { return Ok(true) };
-    let Some(entry) = api.store.get(key) else { return Ok(true) };
-    if entry.attrs.owners.is_empty() {
-        return Ok(true);
-    }
-    let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
-    let standings: Vec<(String, Owner)> =
-        object.owners().map(|o| (o.uid.to_owned(), standing(api, graph, namespace, &o))).collect();
-    let any = |what: Owner| standings.iter().any(|(_, s)| *s == what);
-    if any(Owner::Solid) {
-        let stale: Vec<&str> =
-            standings.iter().filter(|(_, s)| *s != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
-        if !stale.is_empty() {
-            disown(api, &kind, namespace, name, &stale).await?;
-        }
-        return Ok(true);
-    }
-    if object.is_deleting() {
-        return Ok(true);
-    }
-    let propagation = if any(Owner::Waiting) && !graph.of(object.uid()).is_empty() {
-        Propagation::Foreground
-    } else if object.has_finalizer(metadata::ORPHAN) {
-        Propagation::Orphan
-    } else if object.has_finalizer(metadata::FOREGROUND) {
-        Propagation::Foreground
-    } else {
-        Propagation::Background
-    };
-    let options = DeleteOptions {
-        uid: Some(object.uid().to_owned()),
-        // Somebody may have adopted it meanwhile.
-        resource_version: Some(object.resource_version().to_owned()),
-        propagation: Some(propagation),
-        ..DeleteOptions::default()
-    };
-    api.delete(&kind, namespace, name, &options).await?;
-    Ok(true)
-}
-
-/// Lets a marked owner go when its dependents are: deleted first (foreground) or disowned (orphan).
-/// `false` means dependents still block it: it is looked at again.
-async fn release(api: &Inner, graph: &Graph, key: &Key) -> Result<bool, Status> {
-    let Some((kind, namespace, name)) = locate(api, key) else { return Ok(true) };
-    let Some(entry) = api.store.get(key) else { return Ok(true) };
-    let object = api.decode_stored(&kind, &entry.value, entry.revision)?;
-    if !object.is_deleting() {
-        return Ok(true);
-    }
-    if object.has_finalizer(metadata::ORPHAN) {
-        for dependent in graph.of(object.uid()) {
-            if let Some((kind, namespace, name)) = locate(api, &dependent) {
-                ignore_missing(disown(api, &kind, namespace, name, &[object.uid()]).await)?;
-            }
-        }
-        finalize(api, &kind, namespace, name, metadata::ORPHAN).await?;
-    } else if object.has_finalizer(metadata::FOREGROUND) {
-        let mut blocked = false;
-        for dependent in graph.of(object.uid()) {
-            let Some((kind, namespace, name)) = locate(api, &dependent) else { continue };
-            let Some(entry) = api.store.get(&dependent) else { continue };
-            let dependent_object = api.decode_stored(&kind, &entry.value, entry.revision)?;
-            blocked |= dependent_object.owners().any(|o| o.uid == object.uid() && o.blocks);
-            if !dependent_object.is_deleting() {
-                tracing::trace!(%name, %namespace, "deleting a dependent in the foreground");
-                ignore_missing(collect(api, graph, &dependent).await.map(drop))?;
-            }
-        }
-        if blocked {
-            return Ok(false);
-        }
-        finalize(api, &kind, namespace, name, metadata::FOREGROUND).await?;
-    }
-    Ok(true)
+    /// Of a type that we do not serve: nobody we could judge.
+    Unknown,
 }
 
 fn ignore_missing(result: Result<(), Status>) -> Result<(), Status> {

@@ -58,6 +58,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Changes whenever the collection does, for who waits for several.
+    pub fn head(&self) -> wake::Receiver<Revision> {
+        self.head.clone()
+    }
+
     /// The collection has changed since the cursor. Costs one load; may be true a moment before the change can be taken.
     pub fn is_behind(&self) -> bool {
         self.shelf.newest() > self.cursor
