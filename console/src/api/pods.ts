@@ -23,7 +23,7 @@ export interface PodFacts {
 export const POD_FIELDS =
   "cluster,name,namespace,created,deleting,phase,labels,owner,spec.nodeName,status.podIP,status.reason,status.message,status.containerStatuses,status.initContainerStatuses";
 
-type Fields = { [key: string]: Json | undefined };
+export type Fields = { [key: string]: Json | undefined };
 export const asFields = (value: Json | undefined): Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
 export const asList = (value: Json | undefined): Json[] => (Array.isArray(value) ? value : []);
