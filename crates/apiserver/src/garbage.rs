@@ -372,18 +372,17 @@ impl Collector {
             return Ok(true);
         }
         if object.has_finalizer(metadata::ORPHAN) {
-            let dependents = self.graph.of(object.uid());
-            for dependent in &dependents {
-                if let Some((kind, namespace, name)) = self.locate(dependent) {
+            for dependent in self.graph.of(object.uid()) {
+                if let Some((kind, namespace, name)) = self.locate(&dependent) {
                     ignore_missing(disown(&api, &kind, namespace, name, &[object.uid()]).await)?;
                 }
             }
-            if dependents.is_empty() {
-                finalize(&api, &kind, namespace, name, metadata::ORPHAN).await?;
-            } else {
-                // There may be more by now: without their owner they would be taken for garbage.
-                self.todo.push(Work::Owner(key.clone()));
+            // There may be more by now: without their owner they would be taken for garbage.
+            self.catch_up().await;
+            if !self.graph.of(object.uid()).is_empty() {
+                return Ok(false);
             }
+            finalize(&api, &kind, namespace, name, metadata::ORPHAN).await?;
         } else if object.has_finalizer(metadata::FOREGROUND) {
             let mut blocked = false;
             for dependent in self.graph.of(object.uid()) {
