@@ -27,43 +27,72 @@ const RETRY: Duration = Duration::from_millis(200);
 const BATCH: usize = 256;
 /// Between two alarms of a collection, so that a busy one does not wake us with every write and take the core from its writer.
 const REST: Duration = Duration::from_millis(20);
-/// Types remembered after they went.
-const FORMER: usize = 1024;
 
 /// Who owns whom, kept for objects that have owners; built from the store and from its events.
 #[derive(Default)]
 struct Graph {
-    /// Owner's uid to its dependents.
-    dependents: HashMap<Box<str>, HashSet<Key>>,
+    /// By the owner's uid.
+    dependents: HashMap<Box<str>, Dependents>,
+    /// Owners that went before any dependent of theirs was known, in this look and in the one before: as collections are looked at
+    /// one after the other, a dependent may be learned of after its owner went. Later ones name an owner that was gone already.
+    departed: [HashSet<Box<str>>; 2],
+}
+
+#[derive(Default)]
+struct Dependents {
+    keys: HashSet<Key>,
+    /// Their owner was seen to go: what kind it was may not be known any more when they are looked at.
+    orphaned: bool,
 }
 
 impl Graph {
-    fn add(&mut self, key: &Key, entry: &Entry) {
-        for owner in &entry.attrs.owners {
-            self.dependents.entry(owner.clone()).or_default().insert(key.clone());
+    fn change(&mut self, key: &Key, prev: Option<&Entry>, entry: Option<&Entry>) {
+        let [old, new] = [prev, entry].map(|entry| entry.map_or(&[][..], |e| &e.attrs.owners));
+        for owner in new {
+            let orphaned = self.departed.iter().any(|uids| uids.contains(owner));
+            let of = self.dependents.entry(owner.clone()).or_default();
+            of.orphaned |= orphaned;
+            of.keys.insert(key.clone());
         }
-    }
-
-    fn remove(&mut self, key: &Key, entry: &Entry) {
-        for owner in &entry.attrs.owners {
-            if let Some(set) = self.dependents.get_mut(owner) {
-                set.remove(key);
-                if set.is_empty() {
+        for owner in old.iter().filter(|owner| !new.contains(owner)) {
+            if let Some(of) = self.dependents.get_mut(owner) {
+                of.keys.remove(key);
+                if of.keys.is_empty() {
                     self.dependents.remove(owner);
                 }
             }
         }
     }
 
+    /// An object went; those that it owned.
+    fn depart(&mut self, uid: &str) -> Vec<Key> {
+        match self.dependents.get_mut(uid) {
+            Some(of) => of.orphaned = true,
+            None => {
+                self.departed[0].insert(uid.into());
+            }
+        }
+        self.of(uid)
+    }
+
+    /// A new look begins.
+    fn turn(&mut self) {
+        self.departed[1] = std::mem::take(&mut self.departed[0]);
+    }
+
     fn forget(&mut self, collection: &Collection) {
-        self.dependents.retain(|_, set| {
-            set.retain(|key| key.collection != *collection);
-            !set.is_empty()
+        self.dependents.retain(|_, of| {
+            of.keys.retain(|key| key.collection != *collection);
+            !of.keys.is_empty() || of.orphaned
         });
     }
 
+    fn went(&self, uid: &str) -> bool {
+        self.dependents.get(uid).is_some_and(|of| of.orphaned)
+    }
+
     fn of(&self, uid: &str) -> Vec<Key> {
-        self.dependents.get(uid).map(|set| set.iter().cloned().collect()).unwrap_or_default()
+        self.dependents.get(uid).map(|of| of.keys.iter().cloned().collect()).unwrap_or_default()
     }
 }
 
@@ -136,9 +165,6 @@ struct Collector {
     alarm: Arc<Notify>,
     graph: Graph,
     todo: Todo,
-    /// Types that went when nothing was left of them, as apiVersion and kind, the newest last: whoever names one of those as its
-    /// owner has lost it.
-    former: VecDeque<(String, String)>,
     /// Dependents of types that nobody knows. They are left alone until somebody does.
     unjudged: HashSet<Key>,
 }
@@ -161,7 +187,6 @@ impl Collector {
             alarm: Arc::default(),
             graph: Graph::default(),
             todo: Todo::default(),
-            former: VecDeque::new(),
             unjudged: HashSet::new(),
         }
     }
@@ -176,16 +201,20 @@ impl Collector {
 
     /// Learns everything that readers can see.
     async fn catch_up(&mut self) {
-        if self.changes.has_changed().unwrap_or_default() {
+        self.graph.turn();
+        loop {
+            let behind = |(of, followed): (&Collection, &Followed)| followed.watch.is_behind().then(|| of.clone());
+            for collection in self.followed.iter().filter_map(behind).collect::<Vec<_>>() {
+                while self.take(&collection) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            // Kinds last: whatever was learned of is judged by kinds that were served when it was made.
+            if !self.changes.has_changed().unwrap_or_default() {
+                return;
+            }
             self.changes.mark_unchanged();
             self.follow().await;
-        }
-        let behind =
-            |(collection, followed): (&Collection, &Followed)| followed.watch.is_behind().then(|| collection.clone());
-        for collection in self.followed.iter().filter_map(behind).collect::<Vec<_>>() {
-            while self.take(&collection) {
-                tokio::task::yield_now().await;
-            }
         }
     }
 
@@ -200,12 +229,7 @@ impl Collector {
             if let Some(followed) = self.followed.remove(&collection) {
                 followed.alarm.abort();
             }
-            if self.api.inner.store.count(&collection, "") == 0 {
-                let types = self.served.registry.kinds().iter().filter(|k| k.collection == collection);
-                self.former.extend(types.map(|k| (k.api_version(), k.kind.clone())));
-            }
         }
-        self.former.drain(..self.former.len().saturating_sub(FORMER));
         self.served = served;
         let new = |kind: &Arc<Kind>| !self.followed.contains_key(&kind.collection);
         let new: Vec<_> = self.served.registry.stored().filter(|k| new(k)).map(|k| k.collection.clone()).collect();
@@ -252,7 +276,7 @@ impl Collector {
             followed.alarm.abort();
             self.graph.forget(collection);
             self.begin(collection);
-            let all: HashSet<Key> = self.graph.dependents.values().flatten().cloned().collect();
+            let all: HashSet<Key> = self.graph.dependents.values().flat_map(|of| &of.keys).cloned().collect();
             all.into_iter().for_each(|key| self.todo.push(Work::Dependent(key)));
             return false;
         }
@@ -264,16 +288,13 @@ impl Collector {
     }
 
     fn learn(&mut self, key: &Key, entry: Option<&Entry>, prev: Option<&Entry>) {
-        if let Some(prev) = prev {
-            self.graph.remove(key, prev);
-        }
+        self.graph.change(key, prev, entry);
         let Some(entry) = entry else {
             self.unjudged.remove(key);
-            let uid = prev.map_or("", |prev| &prev.attrs.uid);
-            self.graph.of(uid).into_iter().for_each(|dependent| self.todo.push(Work::Dependent(dependent)));
+            let dependents = prev.map(|prev| self.graph.depart(&prev.attrs.uid)).unwrap_or_default();
+            dependents.into_iter().for_each(|dependent| self.todo.push(Work::Dependent(dependent)));
             return;
         };
-        self.graph.add(key, entry);
         let owners_changed = prev.is_none_or(|p| p.attrs.owners != entry.attrs.owners);
         if !entry.attrs.owners.is_empty() && owners_changed {
             self.todo.push(Work::Dependent(key.clone()));
@@ -292,11 +313,11 @@ impl Collector {
     }
 
     fn standing(&self, namespace: &str, owner: &meta::object::Owner<'_>) -> Owner {
+        if self.graph.went(owner.uid) {
+            return Owner::Gone;
+        }
         let api = &self.api.inner;
-        let Some(kind) = self.served.registry.by_type(owner.api_version, owner.kind) else {
-            let left = self.former.iter().any(|(version, kind)| version == owner.api_version && kind == owner.kind);
-            return if left { Owner::Gone } else { Owner::Unknown };
-        };
+        let Some(kind) = self.served.registry.by_type(owner.api_version, owner.kind) else { return Owner::Unknown };
         let Some(entry) = api.store.get(&kind.key(namespace, owner.name)) else { return Owner::Gone };
         if *entry.attrs.uid != *owner.uid {
             return Owner::Gone;

@@ -129,12 +129,13 @@ async fn what_instances_owned_goes_with_their_definition() {
         rig.owned("before", &owner).await;
         rig.settle().await;
         assert!(rig.has("before"), "{round}: its owner is there");
-        // Not even seen by the collector until the definition is gone.
-        rig.owned("unseen", &owner).await;
+        // Not even seen by the collector until the definition is gone, and then after its owner went.
+        rig.owned("unseen", &rig.widget("other").await).await;
+        let widgets = rig.kind(WIDGETS).collection.clone();
         rig.drop_widgets().await;
-        rig.owned("late", &owner).await;
+        rig.collector.take(&widgets);
         rig.settle().await;
-        assert!(!rig.has("before") && !rig.has("unseen") && !rig.has("late"), "{round}");
+        assert!(!rig.has("before") && !rig.has("unseen"), "{round}");
         assert!(!rig.collector.followed.keys().any(|c| c.to_string().contains("widgets")), "nobody can change them");
     }
 }
@@ -188,4 +189,21 @@ async fn dependents_made_a_moment_ago_are_set_free_with_the_others() {
     for name in ["first", "second"] {
         assert_eq!(rig.get(MAPS, "default", name).map(|map| map.owners().count()), Some(0), "{name}");
     }
+}
+
+#[tokio::test]
+async fn what_instances_own_stays_when_their_definition_comes_back() {
+    let mut rig = Rig::new().await;
+    rig.define_widgets().await;
+    rig.settle().await;
+    rig.drop_widgets().await;
+    rig.settle().await;
+    rig.define_widgets().await;
+    let owned = rig.owned("owned", &rig.widget("owner").await).await;
+    // Judged before the collector has heard that the kind is back.
+    rig.collector.take(&owned.collection);
+    rig.collector.work(&Work::Dependent(owned)).await.unwrap();
+    assert!(rig.has("owned"));
+    rig.settle().await;
+    assert!(rig.has("owned"));
 }
