@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use serde_json::json;
 
 use crate::client::{Answer, Call, Connections, Watch};
 use crate::process::{Memory, Process};
@@ -135,6 +136,9 @@ impl Peer {
         peer.launch()?;
         peer.until_ready(Duration::from_secs(180)).await?;
         peer.started_in = start.elapsed();
+        // Kubernetes is ready before it knows the rights that everybody has.
+        let review = json!({"group": "authorization.k8s.io", "resource": "selfsubjectaccessreviews", "verb": "create"});
+        peer.allows("suite-worker", review).await;
         Ok(peer)
     }
 

@@ -14,9 +14,7 @@ mod matrix;
 #[path = "access/tokens.rs"]
 mod tokens;
 
-use std::time::{Duration, Instant};
-
-use muster_tests::{Answer, PATIENCE, Peer};
+use muster_tests::{Answer, Peer};
 use serde_json::{Value, json};
 
 fn main() {
@@ -55,20 +53,6 @@ pub async fn as_user(peer: &Peer, who: &str, method: &str, path: &str, body: Opt
         call = call.media("application/merge-patch+json");
     }
     call.send().await
-}
-
-/// Kubernetes learns of grants a moment later; we must know them at once.
-pub async fn until_allowed(peer: &Peer, who: &str, attributes: Value) {
-    let review = json!({"spec": {"user": who, "groups": ["system:authenticated"], "resourceAttributes": attributes}});
-    let start = Instant::now();
-    loop {
-        let answer = peer.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await.ok(201);
-        if answer["status"]["allowed"] == true {
-            return;
-        }
-        assert!(!peer.is_muster() && start.elapsed() < PATIENCE, "{who} was never allowed {attributes}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Whether an answer is the authorizer's no to this verb, and not another refusal.

@@ -4,7 +4,7 @@ use muster_tests::runner::Case;
 use muster_tests::{Peer, cases};
 use serde_json::{Value, json};
 
-use crate::{RBAC, as_user, bind, is_denied, namespace, until_allowed, user};
+use crate::{RBAC, as_user, bind, is_denied, namespace, user};
 
 pub fn cases() -> Vec<Case> {
     [
@@ -38,7 +38,7 @@ async fn nobody_grants_what_it_does_not_have(peer: &Peer) {
     )
     .await;
     bind(peer, "", "at-writer", "at-writer", user("at-ann")).await;
-    until_allowed(peer, "at-ann", may("create", GROUP, "clusterroles")).await;
+    peer.allows("at-ann", may("create", GROUP, "clusterroles")).await;
     let post = |what: &'static str, body: Value| as_user(peer, "at-ann", "POST", what, Some(body));
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -112,8 +112,8 @@ async fn escalate_and_bind_are_rights_of_their_own(peer: &Peer) {
     bind(peer, "at-bind", "at-binder", "at-binder", user("at-bob")).await;
     bind(peer, "", "at-binder", "at-binder", user("at-cid")).await;
     let here = json!({"namespace": "at-bind", "verb": "create", "group": GROUP, "resource": "rolebindings"});
-    until_allowed(peer, "at-bob", here.clone()).await;
-    until_allowed(peer, "at-cid", here).await;
+    peer.allows("at-bob", here.clone()).await;
+    peer.allows("at-cid", here).await;
     let binding =
         |name: &str, role: &str| json!({"metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": role}});
     let path = format!("{RBAC}/namespaces/at-bind/rolebindings");
@@ -139,7 +139,7 @@ async fn subresources_and_lists_are_rights_of_their_own(peer: &Peer) {
     )
     .await;
     bind(peer, "", "at-getter", "at-getter", user("at-dan")).await;
-    until_allowed(peer, "at-dan", may("get", "", "secrets")).await;
+    peer.allows("at-dan", may("get", "", "secrets")).await;
     for (method, path, verb) in [
         ("GET", "/api/v1/namespaces/at-sub/secrets", "list"),
         ("GET", "/api/v1/secrets?watch=true", "watch"),
@@ -178,7 +178,7 @@ async fn impersonation_takes_every_right(peer: &Peer) {
     let token = peer.post("/api/v1/namespaces/default/serviceaccounts/at-actor/token", json!({})).await.ok(201);
     let token = token["status"]["token"].as_str().unwrap().to_owned();
     let right = json!({"verb": "impersonate", "resource": "users", "name": "at-eve"});
-    until_allowed(peer, "system:serviceaccount:default:at-actor", right).await;
+    peer.allows("system:serviceaccount:default:at-actor", right).await;
     let ask = |headers: &'static [(&'static str, &'static str)]| {
         let call =
             peer.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews").body(json!({})).token(Some(&token));

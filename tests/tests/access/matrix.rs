@@ -6,7 +6,7 @@ use muster_tests::{Call, Peer, cases};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::{RBAC, as_user, bind, is_denied, namespace, until_allowed, user};
+use crate::{RBAC, as_user, bind, is_denied, namespace, user};
 
 pub fn cases() -> Vec<Case> {
     [
@@ -159,11 +159,11 @@ async fn people(peer: &Peer) -> Vec<Person> {
     let open = rules(peer, "system:public-info-viewer").await;
     people.push(Person { name: "anonymous", anonymous: true, everywhere: open, at_home: Vec::new() });
     let at = |namespace: &str, verb: &str, group: &str, resource: &str| json!({"namespace": namespace, "verb": verb, "group": group, "resource": resource});
-    until_allowed(peer, "mx-view", at(HOME, "list", "", "configmaps")).await;
-    until_allowed(peer, "mx-edit", at(HOME, "create", "", "configmaps")).await;
-    until_allowed(peer, "mx-admin", at(HOME, "list", "rbac.authorization.k8s.io", "roles")).await;
-    until_allowed(peer, "mx-admin", at(HOME, "create", "", "configmaps")).await;
-    until_allowed(peer, "mx-cluster-admin", at("", "any", "any", "any")).await;
+    peer.allows("mx-view", at(HOME, "list", "", "configmaps")).await;
+    peer.allows("mx-edit", at(HOME, "create", "", "configmaps")).await;
+    peer.allows("mx-admin", at(HOME, "list", "rbac.authorization.k8s.io", "roles")).await;
+    peer.allows("mx-admin", at(HOME, "create", "", "configmaps")).await;
+    peer.allows("mx-cluster-admin", at("", "any", "any", "any")).await;
     people
 }
 
@@ -287,7 +287,7 @@ async fn a_viewer_sees_its_own_namespace_object(peer: &Peer) {
     namespace(peer, "mx-own").await;
     bind(peer, "mx-own", "mx-own", "system:aggregate-to-view", user("mx-owner")).await;
     let own = json!({"namespace": "mx-own", "verb": "get", "resource": "namespaces", "name": "mx-own"});
-    until_allowed(peer, "mx-owner", own).await;
+    peer.allows("mx-owner", own).await;
     as_user(peer, "mx-owner", "GET", "/api/v1/namespaces/mx-own", None).await.ok(200);
     as_user(peer, "mx-owner", "GET", "/api/v1/namespaces/default", None).await.fails(403, "Forbidden");
     as_user(peer, "mx-owner", "GET", "/api/v1/namespaces", None).await.fails(403, "Forbidden");

@@ -178,13 +178,17 @@ async fn listed_in_discovery(peer: &Peer) {
         json!({"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}});
     crd.install(peer).await;
     let group_path = format!("/apis/{}", crd.group);
-    eventually("discovery", || async { peer.get(&group_path).await.status == 200 }).await;
+    let version_path = format!("{group_path}/v1");
+    eventually("discovery", || async {
+        peer.get(&group_path).await.status == 200 && peer.get(&version_path).await.status == 200
+    })
+    .await;
     let group = peer.get(&group_path).await.ok(200);
     let versions: Vec<&str> =
         group["versions"].as_array().unwrap().iter().filter_map(|v| v["version"].as_str()).collect();
     assert_eq!(versions, ["v1", "v1beta1", "v2alpha1"]);
     assert_eq!(group["preferredVersion"]["version"], "v1");
-    let list = peer.get(&format!("{group_path}/v1")).await.ok(200);
+    let list = peer.get(&version_path).await.ok(200);
     let names: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
     assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
     let main = &list["resources"][0];
@@ -295,7 +299,9 @@ async fn deletion_waits_for_finalizers(peer: &Peer) {
     eventually("the free one is gone", || async { peer.get(&format!("{path}/free")).await.status == 404 }).await;
     let waiting = peer.get(&crd.path()).await.ok(200);
     assert_eq!(condition(&waiting, "Terminating"), "True");
-    assert!(peer.get(&format!("{path}/held")).await.ok(200)["metadata"]["deletionTimestamp"].is_string());
+    let is_marked =
+        || async { peer.get(&format!("{path}/held")).await.ok(200)["metadata"]["deletionTimestamp"].is_string() };
+    eventually("the held one is marked", is_marked).await;
     peer.patch(&format!("{path}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.ok(200);
     eventually("gone", || async { peer.get(&crd.path()).await.status == 404 }).await;
 }
@@ -334,23 +340,16 @@ async fn storage_versions_are_remembered(peer: &Peer) {
     assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
     assert_eq!(changed["metadata"]["generation"], 2);
     let new = format!("{}/new", crd.resources("v2", &ns));
-    let made = async || {
-        peer.post(&crd.resources("v2", &ns), crd.widget("v2", "new", json!({"two": 2, "both": 4}))).await.ok(201);
-        peer.get(&new).await.ok(200)["two"] == 2
-    };
-    if peer.is_muster() {
-        made().await;
-    } else {
-        // Kubernetes stores in the new version a moment later; until then `two` is lost.
-        eventually("the new version is stored", || async {
-            let is_stored = made().await;
-            if !is_stored {
-                peer.delete(&new).await.ok(200);
-            }
-            is_stored
-        })
-        .await;
-    }
+    // Until Kubernetes stores in the new version, `two` is lost; and for a moment it serves neither.
+    peer.knows("the new version is stored", || async {
+        let made = peer.post(&crd.resources("v2", &ns), crd.widget("v2", "new", json!({"two": 2, "both": 4}))).await;
+        if made.status == 201 && peer.get(&new).await.json()["two"] == 2 {
+            return true;
+        }
+        peer.delete(&new).await;
+        false
+    })
+    .await;
     // Each version shows of both objects what it knows.
     let seen = |version: &'static str, name: &'static str| {
         let path = format!("{}/{name}", crd.resources(version, &ns));
@@ -427,10 +426,7 @@ async fn definitions_are_watched(peer: &Peer) {
     while condition(&watch.expect("MODIFIED", &crd.name).await, "Established") != "True" {}
     // Whoever reads that it is established can use it; Kubernetes asks for some patience.
     let path = format!("/apis/{}/v1/widgets", crd.group);
-    if peer.is_muster() {
-        peer.get(&path).await.ok(200);
-    }
-    eventually("served", || async { peer.get(&path).await.status == 200 }).await;
+    peer.knows("it is served", || async { peer.get(&path).await.status == 200 }).await;
     peer.delete(&crd.path()).await.ok(200);
     while watch.event().await["type"] != "DELETED" {}
 }
