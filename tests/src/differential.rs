@@ -1,13 +1,14 @@
 //! Sequences of requests as data, sent to both peers and compared step by step.
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::normal::{Difference, Saved, differences, normal};
-use crate::{Answer, Call, Peer};
+use crate::{Answer, Call, PATIENCE, Peer};
 
 /// Requests that belong together. `each` repeats the sequence with other words for the `{words}` in it.
 #[derive(Deserialize, Clone, Debug)]
@@ -43,6 +44,10 @@ pub struct Step {
     /// Values to keep for later steps: name to JSON pointer into the answer.
     #[serde(default)]
     pub save: BTreeMap<String, String>,
+    /// Asked again until the answer has this (JSON pointers into its normal form): Kubernetes decides some things by what its
+    /// informers have told it so far, and both end definitions in their own time.
+    #[serde(default)]
+    pub until: BTreeMap<String, Value>,
     /// Send no token.
     #[serde(default)]
     pub anonymous: bool,
@@ -129,7 +134,12 @@ impl Sequence {
         saved.insert("ns".to_owned(), namespace.to_owned());
         let mut answers = Vec::new();
         for step in &self.steps {
-            let answer = step.send(peer, &saved).await;
+            let mut answer = step.send(peer, &saved).await;
+            let begun = Instant::now();
+            while !step.is_known(&step.form(&answer, &saved)) && begun.elapsed() < PATIENCE {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                answer = step.send(peer, &saved).await;
+            }
             for (name, pointer) in &step.save {
                 let value = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
                 let value = match value.pointer(pointer) {
@@ -139,10 +149,7 @@ impl Sequence {
                 };
                 saved.insert(name.clone(), value);
             }
-            let mut form = normal(&answer, &saved);
-            if let Some(keep) = &step.keep {
-                keep.apply(&mut form["body"]);
-            }
+            let mut form = step.form(&answer, &saved);
             if let Some(only) = &step.only {
                 form["body"] = form["body"].pointer(only).cloned().unwrap_or(Value::Null);
             }
@@ -153,11 +160,23 @@ impl Sequence {
 }
 
 impl Step {
+    fn form(&self, answer: &Answer, saved: &Saved) -> Value {
+        let mut form = normal(answer, saved);
+        if let Some(keep) = &self.keep {
+            keep.apply(&mut form["body"]);
+        }
+        form
+    }
+
+    fn is_known(&self, form: &Value) -> bool {
+        self.until.iter().all(|(pointer, value)| form.pointer(pointer) == Some(value))
+    }
+
     async fn send(&self, peer: &Peer, saved: &Saved) -> Answer {
         let fill = |text: &str| saved.iter().fold(text.to_owned(), |t, (k, v)| t.replace(&format!("{{{k}}}"), v));
         let call = fill(&self.call);
         let (method, path) = call.split_once(' ').unwrap_or(("GET", &call));
-        let mut request = Call::new(peer, method, path).limit(crate::PATIENCE);
+        let mut request = Call::new(peer, method, path).limit(PATIENCE);
         if let Some(body) = &self.body {
             request = request.body(fill(&body.to_string()));
         } else if let Some(raw) = &self.raw {
