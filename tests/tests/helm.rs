@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use muster_tests::Peer;
 use muster_tests::peer::peers_folder;
 use muster_tests::runner::{chosen_peers, install_panic_hook};
+use muster_tests::{PATIENCE, Peer};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -145,7 +145,13 @@ fn main() {
             let outcomes: Vec<(i32, String, Vec<String>)> = peers
                 .iter()
                 .map(|peer| {
-                    let (code, text) = run(&helms.join(helm), peer, &line);
+                    let mut said = run(&helms.join(helm), peer, &line);
+                    let begun = Instant::now();
+                    // Helm takes a definition that is established for one that is listed, which in Kubernetes is a moment later.
+                    while said.1.contains("no matches for kind") && !peer.is_muster() && begun.elapsed() < PATIENCE {
+                        said = run(&helms.join(helm), peer, &line);
+                    }
+                    let (code, text) = said;
                     (code, text, runtime.block_on(left(peer)))
                 })
                 .collect();
