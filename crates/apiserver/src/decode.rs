@@ -46,7 +46,8 @@ where
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-/// Lets a client that was refused finish: one that still sends while it is answered may lose the answer. Not for long, nor for much.
+/// Lets a client that was refused finish: one that still sends while it is answered may lose the answer. Not for long, nor for much,
+/// and not for one that waits to be told to send (`Expect`).
 pub async fn discard<B: HttpBody>(body: Pin<&mut B>) {
     const PATIENCE: Duration = Duration::from_secs(1);
     let mut body = body;

@@ -73,7 +73,8 @@ impl Api {
             Err(status) => Err(status),
         };
         let mut response = result.unwrap_or_else(|status| render::status(&status));
-        if response.status().is_client_error() && !body.is_end_stream() {
+        let waits = parts.headers.contains_key(http::header::EXPECT);
+        if response.status().is_client_error() && !body.is_end_stream() && !waits {
             decode::discard(body).await;
         }
         if let Ok(id) = HeaderValue::from_str(&trail.id) {

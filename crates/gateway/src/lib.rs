@@ -31,6 +31,7 @@ mod site;
 mod standing;
 mod stream;
 mod trail;
+mod unread;
 mod upstream;
 mod visit;
 mod ws;

@@ -27,6 +27,7 @@ use crate::pace::Pace;
 use crate::problem::Problem;
 use crate::seats::Seats;
 use crate::session::Sessions;
+use crate::unread;
 use crate::visit::{Answered, Body, BoxError, REQUEST_ID, Room, Visit};
 use crate::ws::{self, Message, Socket};
 
@@ -141,8 +142,8 @@ impl Site {
         if let Ok(id) = HeaderValue::from_str(&id) {
             parts.headers.insert(REQUEST_ID, id);
         }
-        let body = body.map_err(Into::into).boxed_unsync();
-        let handling = self.handle(connection, parts, body).boxed();
+        let (body, unread) = unread::lend(&parts.headers, body.map_err(Into::into).boxed_unsync());
+        let handling = self.handle(connection, parts, body.boxed_unsync()).boxed();
         let handled = std::panic::AssertUnwindSafe(timeout(deadline, handling)).catch_unwind().await;
         let response = match handled {
             Ok(Ok(Ok(response))) => response,
@@ -155,6 +156,9 @@ impl Site {
                     .map(whole_again)
             }
         };
+        if response.status().is_client_error() {
+            unread.discard().await;
+        }
         let mut response = wish.grant(response).await;
         figures.answered(&method, &path, response.status(), begun.elapsed());
         tracing::debug!(%method, path, id, code = response.status().as_u16(), took = ?begun.elapsed(), "answered");

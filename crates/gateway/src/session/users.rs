@@ -95,6 +95,11 @@ impl User {
     pub(crate) fn name(&self) -> &str {
         &self.person.user
     }
+
+    /// Whether this version came before the user was what it is here. Versions of an API server are numbers that grow; of others nothing is said.
+    fn is_newer_than(&self, version: &str) -> bool {
+        matches!((self.version.parse::<u64>(), version.parse::<u64>()), (Ok(own), Ok(other)) if own > other)
+    }
 }
 
 /// All users, as the API has them.
@@ -104,11 +109,49 @@ pub(crate) struct Users {
     known: Mutex<Known>,
 }
 
+/// What comes late is no news: lists and watches may be older than what we wrote ourselves, which must not end the writer's session.
 #[derive(Default)]
 struct Known {
     users: BTreeMap<String, Arc<User>>,
+    /// What we wrote since the list that is being read was begun.
+    written: BTreeMap<String, Arc<User>>,
     /// Whether they were all read once.
     read: bool,
+}
+
+impl Known {
+    fn wrote(&mut self, user: &Arc<User>) {
+        self.users.insert(user.name().to_owned(), user.clone());
+        self.written.insert(user.name().to_owned(), user.clone());
+    }
+
+    /// Takes in a whole list. Gives back whose entry is now another, or gone.
+    fn replace(&mut self, mut users: BTreeMap<String, Arc<User>>) -> Vec<String> {
+        for (name, written) in &self.written {
+            if users.get(name).is_none_or(|listed| written.is_newer_than(&listed.version)) {
+                users.insert(name.clone(), written.clone());
+            }
+        }
+        self.read = true;
+        let before = std::mem::replace(&mut self.users, users);
+        before
+            .into_iter()
+            .filter(|(name, user)| self.users.get(name).is_none_or(|now| now.stamp != user.stamp))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// In this version somebody is this, or gone. Gives back the name if that is news.
+    fn take(&mut self, name: String, version: &str, user: Option<Arc<User>>) -> Vec<String> {
+        if self.users.get(&name).is_some_and(|known| known.is_newer_than(version)) {
+            return Vec::new();
+        }
+        match user {
+            Some(user) => self.users.insert(name.clone(), user),
+            None => self.users.remove(&name),
+        };
+        vec![name]
+    }
 }
 
 impl Users {
@@ -144,24 +187,8 @@ impl Users {
         let wanted = ListParams::default().fields(&format!("type={TYPE}"));
         let listed =
             timeout(DEADLINE, self.api().list(&wanted)).await.map_err(|_| late())?.map_err(|why| failed(&why))?;
-        self.replace(listed.items.iter().filter_map(usable).collect());
+        self.known().replace(listed.items.iter().filter_map(usable).collect());
         Ok(())
-    }
-
-    /// Takes in a whole list. Gives back whose entry is now another, or gone.
-    fn replace(&self, users: BTreeMap<String, Arc<User>>) -> Vec<String> {
-        let mut known = self.known();
-        known.read = true;
-        let before = std::mem::replace(&mut known.users, users);
-        before
-            .into_iter()
-            .filter(|(name, user)| known.users.get(name).is_none_or(|now| now.stamp != user.stamp))
-            .map(|(name, _)| name)
-            .collect()
-    }
-
-    fn put(&self, user: Arc<User>) {
-        self.known().users.insert(user.name().to_owned(), user);
     }
 
     /// Follows them until stopped. `changed` is told of every user who is now another, or gone.
@@ -192,31 +219,25 @@ impl Users {
         listed: &mut BTreeMap<String, Arc<User>>,
         changed: &impl Fn(&str, Option<&User>),
     ) {
+        let version = |secret: &SecretObject| secret.metadata.resource_version.clone().unwrap_or_default();
+        let mut known = self.known();
         let names = match event {
             Event::Init => {
                 listed.clear();
+                known.written.clear();
                 return;
             }
             Event::InitApply(secret) => {
                 listed.extend(usable(&secret));
                 return;
             }
-            Event::InitDone => self.replace(std::mem::take(listed)),
+            Event::InitDone => known.replace(std::mem::take(listed)),
             Event::Apply(secret) => {
-                let name = name_of(&secret);
-                let mut known = self.known();
-                match usable(&secret) {
-                    Some((_, user)) => known.users.insert(name.clone(), user),
-                    None => known.users.remove(&name),
-                };
-                vec![name]
+                known.take(name_of(&secret), &version(&secret), usable(&secret).map(|(_, user)| user))
             }
-            Event::Delete(secret) => {
-                let name = name_of(&secret);
-                self.known().users.remove(&name);
-                vec![name]
-            }
+            Event::Delete(secret) => known.take(name_of(&secret), &version(&secret), None),
         };
+        drop(known);
         for name in names {
             let now = self.known().users.get(&name).cloned();
             changed(&name, now.as_deref());
@@ -307,7 +328,7 @@ impl Users {
         let user = Arc::new(User::read(stored).map_err(|why| {
             Problem::new(502, "ApiFailed", format!("the API stored the user in a way that cannot be used: {why}"))
         })?);
-        self.put(user.clone());
+        self.known().wrote(&user);
         Ok(user)
     }
 }
@@ -388,6 +409,35 @@ mod tests {
         ] {
             assert!(User::read(&secret(object, &fields)).is_err(), "{object} {fields:?}");
         }
+    }
+
+    #[test]
+    fn what_comes_late_is_no_news() {
+        let at = |version: &str, groups: &str| {
+            let mut secret = secret("muster-user-ann", &[("name", "ann"), ("groups", groups), ("hash", HASH)]);
+            secret.metadata.resource_version = Some(version.to_owned());
+            Arc::new(User::read(&secret).ok().unwrap())
+        };
+        let list = |users: &[&Arc<User>]| users.iter().map(|user| ("ann".to_owned(), (*user).clone())).collect();
+        let take =
+            |known: &mut Known, user: &Arc<User>| known.take("ann".to_owned(), &user.version, Some(user.clone()));
+        let (first, second, third) = (at("9", "a"), at("10", "a,b"), at("11", "a,b,c"));
+        let mut known = Known::default();
+        known.wrote(&second);
+        assert!(take(&mut known, &first).is_empty() && known.take("ann".to_owned(), "9", None).is_empty());
+        assert_eq!(known.users["ann"].version, "10");
+        // A list that was read before it was written.
+        assert!(known.replace(list(&[])).is_empty() && known.replace(list(&[&first])).is_empty());
+        assert_eq!(known.users["ann"].version, "10");
+        // What is newer counts, whoever tells it.
+        assert_eq!(take(&mut known, &second), ["ann"]);
+        assert_eq!(known.replace(list(&[&third])), ["ann"]);
+        assert_eq!(known.take("ann".to_owned(), "12", None), ["ann"]);
+        assert!(known.users.is_empty());
+        // Once another list is begun, it has what we wrote, or it is gone.
+        known.wrote(&second);
+        known.written.clear();
+        assert_eq!(known.replace(list(&[])), ["ann"]);
     }
 
     #[test]
