@@ -552,6 +552,10 @@ fn masked(text: &str, peer: &Peer) -> String {
             out.push_str("DIFF\n");
             continue;
         }
+        // How often it says that it waits depends on how often it is told something.
+        if line.starts_with("Waiting for ") && out.ends_with(&format!("{line}\n")) {
+            continue;
+        }
         let words: Vec<&str> = line.split_whitespace().map(mask).collect();
         // Widths of columns follow the ages: compare words, but keep the indentation.
         let indent = line.len() - line.trim_start().len();

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use fleet::{Allow, Credentials, Origin, Refusals, Refused, State, member_secret};
+use fleet::{Allow, Credentials, Fleet, Origin, Refusals, Refused, State, member_secret};
 use http::{Method, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Members;
 use super::clusters::Counted;
@@ -24,6 +26,9 @@ use crate::problem::Problem;
 use crate::trail::{Changed, Touched};
 use crate::upstream::Call;
 use crate::visit::{Answered, Body, bytes, json as json_answer};
+
+/// How long an answer waits for the fleet to hear of it.
+const HEARD: Duration = Duration::from_secs(2);
 
 /// What an import says. Unknown fields are refused: a slip in `allow` must not pass unseen.
 #[derive(Deserialize)]
@@ -123,6 +128,7 @@ impl Members {
         let url = KNOWN.secrets.url(Some(&self.namespace), None);
         proof.send(Call::new(Method::POST, url, secret)).await?;
         tracing::info!(user = caller.name().unwrap_or("(token)"), cluster = import.name, "imported a cluster");
+        self.heard(|fleet| fleet.member(&import.name).is_some()).await;
         shown["imported"] = true.into();
         shown["origin"] = format!("Secret {}/{}", self.namespace, import.name).into();
         Ok(of(&import, json_answer(201, &shown)))
@@ -133,7 +139,8 @@ impl Members {
         let name = places.get("name");
         let clusters = What::all(&KNOWN.clusters);
         let _: Reach<Get> = self.reaching.reach(caller, clusters, &Scope::One(name.to_owned())).await?;
-        let (kind, namespace, object) = match self.reaching.fleet.origin(name) {
+        let origin = self.reaching.fleet.origin(name);
+        let (kind, namespace, object) = match origin.clone() {
             Some(Origin::Secret(namespace, object)) => (&KNOWN.secrets, namespace, object),
             Some(Origin::ConfigMap(namespace, object)) => (&KNOWN.config_maps, namespace, object),
             Some(Origin::Here(_)) | None => {
@@ -148,7 +155,16 @@ impl Members {
         let proof = self.reaching.gatekeeper.clone().authorize::<Delete>(caller.clone(), target).await?;
         proof.send(Call::new(Method::DELETE, url, json!({}))).await?;
         tracing::info!(user = caller.name().unwrap_or("(token)"), cluster = name, "took a cluster out of the fleet");
+        self.heard(|fleet| fleet.origin(name) != origin).await;
         Ok(json_answer(200, &json!({"name": name, "deleted": true})))
+    }
+
+    /// What was answered is what is seen next: waits until the fleet has heard of what was written, though not for long.
+    async fn heard(&self, has: impl Fn(&Fleet) -> bool) {
+        let fleet = &self.reaching.fleet;
+        let mut changed = fleet.changed();
+        let hearing = async { while !has(fleet) && changed.changed().await.is_ok() {} };
+        let _ = timeout(HEARD, hearing).await;
     }
 
     fn secret(&self, name: Option<&str>) -> Target {
