@@ -466,7 +466,7 @@ fn is_same(step: &Step, outputs: &[(i32, String)]) -> bool {
 /// Kubernetes publishes what was defined, and forgets it, a moment after it has said so: what reads, and what failed for that, is asked
 /// again there.
 fn may_change(step: &Step, said: &str) -> bool {
-    let reads = ["get ", "wait ", "explain ", "api-resources ", "-n default get "];
+    let reads = ["get ", "wait ", "explain ", "api-resources ", "rollout status ", "-n default get "];
     reads.iter().any(|start| step.line.starts_with(start)) || said.contains("no matches for kind")
 }
 
