@@ -75,8 +75,16 @@ pub fn releases_of_helm_3_and_4_are_listed(stage: &mut Stage) {
     let helm = |cluster: &str, program: &str, line: &str| {
         stage.cluster(cluster).run(program, &line.replace("{chart}", &chart), "").unwrap();
     };
+    let install = format!("install shop {chart} -n market --create-namespace");
     for (cluster, program) in [("one", "helm3"), ("two", "helm4")] {
-        helm(cluster, program, "install shop {chart} -n market --create-namespace");
+        // Helm takes a definition that is established for one that is listed, which in Kubernetes is a moment later.
+        until("it is installed", || match stage.cluster(cluster).run(program, &install, "") {
+            Ok(_) => true,
+            Err(why) => {
+                assert!(why.contains("no matches for kind"), "{why}");
+                false
+            }
+        });
     }
     let rows = || stage.get("/api/cluster/all/appPod/shop/helm?sort=cluster");
     until("both are listed", || rows()["count"] == 2);

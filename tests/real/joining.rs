@@ -17,8 +17,10 @@ pub fn by_kubeconfig(stage: &mut Stage) {
     // What is given out again is a kubeconfig for the same cluster, of an account that may read there.
     let given = stage.up.folder().join("given.kubeconfig");
     stage.up.ok(&format!("cluster kubeconfig one --create-account read -f {}", given.display()));
-    let nodes = stage.kubectl("one", &format!("--kubeconfig {} get nodes -o name", given.display()));
-    assert_eq!(nodes.lines().count(), 3, "{nodes}");
+    // Kubernetes knows the rights of a new account a moment later.
+    let line = format!("--kubeconfig {} get nodes -o name", given.display());
+    let nodes = || stage.cluster("one").kubectl(&line).unwrap_or_default();
+    until("the nodes are listed with it", || nodes().lines().count() == 3);
     // It stays until somebody deletes it.
     stage.kubectl(
         "one",

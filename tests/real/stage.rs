@@ -78,9 +78,15 @@ impl Stage {
         row.and_then(|row| row["state"].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// The names of the pods that run and are ready, as `cluster/namespace/name`.
+    /// The names of the pods that run and are ready, as `cluster/namespace/name`: none, when no cluster answers.
     pub fn running(&self, line: &str) -> Vec<String> {
-        let answer = self.up.json(&format!("pods {line}"));
+        let line = format!("pods {line} -o json");
+        let (code, out, err) = self.up.command(&line.split_whitespace().collect::<Vec<_>>());
+        assert!(matches!(code, 0 | 8), "`muster {line}`: {code} {out}{err}");
+        if code == 8 {
+            return Vec::new();
+        }
+        let answer: Value = serde_json::from_str(&out).unwrap();
         let ready = |row: &&Value| row["phase"] == "Running" && row["ready"] == "1/1";
         let name = |row: &Value| format!("{}/{}/{}", text(row, "cluster"), text(row, "namespace"), text(row, "name"));
         let mut names: Vec<String> = answer["items"].as_array().unwrap().iter().filter(ready).map(name).collect();
