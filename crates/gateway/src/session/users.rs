@@ -113,7 +113,7 @@ pub(crate) struct Users {
 #[derive(Default)]
 struct Known {
     users: BTreeMap<String, Arc<User>>,
-    /// What we wrote since the list that is being read was begun.
+    /// What we wrote since the list that is being read was begun, and have not heard of again.
     written: BTreeMap<String, Arc<User>>,
     /// Whether they were all read once.
     read: bool,
@@ -146,6 +146,7 @@ impl Known {
         if self.users.get(&name).is_some_and(|known| known.is_newer_than(version)) {
             return Vec::new();
         }
+        self.written.remove(&name);
         match user {
             Some(user) => self.users.insert(name.clone(), user),
             None => self.users.remove(&name),
@@ -434,6 +435,8 @@ mod tests {
         assert_eq!(known.replace(list(&[&third])), ["ann"]);
         assert_eq!(known.take("ann".to_owned(), "12", None), ["ann"]);
         assert!(known.users.is_empty());
+        // Who is gone does not come back with a list.
+        assert!(known.replace(list(&[])).is_empty() && known.users.is_empty());
         // Once another list is begun, it has what we wrote, or it is gone.
         known.wrote(&second);
         known.written.clear();
